@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count, pairwise
+from random import Random
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -29,6 +30,10 @@ from motet.model.expression import (
     Logical,
     Membership,
     Negative,
+    attributes,
+    is_local,
+    variables,
+    walk,
 )
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, children
 from motet.model.pattern import events as written_events
@@ -47,6 +52,7 @@ from motet.model.query import (
     Workload,
 )
 from motet.model.window import CountWindow, TimeWindow, Window
+from motet.reference.conditions import is_adjacent
 from motet.reference.positions import (
     ExpandedPattern,
     are_neighbours,
@@ -108,18 +114,21 @@ def draw_up_to(most: int) -> SearchStrategy[int]:
 
 @dataclass(frozen=True, slots=True)
 class Dice:
-    """Choices that shrink towards the first option."""
+    """Choices of hypothesis, which shrink towards the first option, or of random numbers."""
 
-    draw: DrawFn
+    draw: DrawFn | Random
+
+    def up_to(self, most: int) -> int:
+        return self.draw.randint(0, most) if isinstance(self.draw, Random) else self.draw(draw_up_to(most))
 
     def pick(self, options: Sequence[T]) -> T:
-        return options[self.draw(draw_up_to(len(options) - 1))]
+        return options[self.up_to(len(options) - 1)]
 
     def number(self, least: int, most: int) -> int:
-        return least + self.draw(draw_up_to(most - least))
+        return least + self.up_to(most - least)
 
     def once_in(self, times: int) -> bool:
-        return self.draw(draw_up_to(times - 1)) == times - 1
+        return self.up_to(times - 1) == times - 1
 
 
 # Streams
@@ -140,6 +149,20 @@ def streams(
 ) -> list[Row]:
     """Draw rows in any order with many ties: `time`, `type`, key `k`, group `g`, whole `x`, dyadic `y` and text `s`."""
     dice = Dice(draw)
+    wanted = min(max_rows, dice.pick([0, 4, 8, 12, max_rows, max_rows, max_rows]))
+    return draw_rows(dice, max(min_rows, wanted), max_per_type, types, keys, earliest, latest, nulls)
+
+
+def draw_rows(
+    dice: Dice,
+    count: int,
+    max_per_type: int = 6,
+    types: Sequence[str] = TYPES,
+    keys: int = 3,
+    earliest: int = -4,
+    latest: int = 9,
+    nulls: bool = True,
+) -> list[Row]:
     rarity = dice.pick([0, 0, 30, 10]) if nulls else 0
     last_key = dice.number(1, keys)
     last_time = dice.number(earliest + 3, latest) if latest - earliest > 3 else latest
@@ -154,8 +177,7 @@ def streams(
     }
     seen: Counter[str | None] = Counter()
     rows = []
-    wanted = min(max_rows, dice.pick([0, 4, 8, 12, max_rows, max_rows, max_rows]))
-    for _ in range(max(min_rows, wanted)):
+    for _ in range(count):
         row = {name: None if rarity and dice.once_in(rarity) else dice.pick(some) for name, some in columns.items()}
         seen[row["type"]] += 1
         if seen[row["type"]] <= max_per_type:  # bounds the 2^n matches of a Kleene pattern
@@ -622,7 +644,8 @@ def draw_detection_query(
 
 @st.composite
 def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES) -> Query:
-    """Return a query that counts the matches which AFTER MATCH SKIP takes: of any pattern, often of a plain sequence.
+    """Return a query that counts the matches which AFTER MATCH SKIP takes: of any pattern, often of a sequence, plain
+    or with parts that are repeated.
 
     Only how many they are is certain where events have times in common.
     """
@@ -632,8 +655,13 @@ def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES)
 def draw_skip_query(dice: Dice, name: str, types: Sequence[str]) -> Query:
     query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
     if dice.once_in(2):
-        events = tuple(Event(dice.pick(types)) for _ in range(dice.number(1, 3)))
-        pattern = add_variables(dice, Seq(events))
+        parts: list[Pattern] = [Event(dice.pick(types)) for _ in range(dice.number(1, 3))]
+        for _ in range(dice.pick([0, 0, 1, 2])):  # as many loops as the oracle can list the matches of
+            begin = dice.number(0, len(parts) - 1)
+            end = dice.number(begin + 1, len(parts))
+            looped = parts[begin] if end == begin + 1 else Seq(tuple(parts[begin:end]))
+            parts[begin:end] = [Repeat(looped, dice.number(1, 2), None)]
+        pattern = add_variables(dice, Seq(tuple(parts)))
         window = draw_window(dice, WINDOWS)
         query = Query(name, pattern, (), (), query.equivalence, query.group_by, window)
     after_match = dice.pick([AfterMatch.PAST_LAST_EVENT, AfterMatch.TO_NEXT_EVENT])
@@ -735,6 +763,99 @@ def workloads(
         return draw_query(dice, name, operators, windows, types, adjacent)
 
     return Workload(tuple(one(f"q{number}") for number in range(dice.number(min_queries, max_queries))), defined)
+
+
+def draw_all_kinds(dice: Dice, accepts: Callable[[Query], bool], times: int = 1) -> Workload:
+    """Return queries of all kinds: each of `FEATURES` is in as many of them; `accepts` tells which will do."""
+    types = (*TYPES, "E")
+    missing = Counter(dict.fromkeys(FEATURES, times))
+    queries: list[Query] = []
+    while missing.total():
+        name = f"q{len(queries)}"
+        drawn = dice.number(0, 2)
+        if drawn == 0:
+            query = draw_query(dice, name, OPERATORS, WINDOWS, types, True)
+        elif drawn == 1:
+            query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
+        else:
+            query = draw_skip_query(dice, name, types)
+        found = Counter(list_features(query) & FEATURES)
+        if found & missing and accepts(query):
+            queries.append(query)
+            missing -= found
+    return Workload(tuple(queries), DEFINITIONS)
+
+
+# What queries show
+
+
+REPEATS = {"REPEAT 0,1", "REPEAT 1,", "REPEAT 0,", "REPEAT 2,", "REPEAT 1,2", "REPEAT 2,3", "REPEAT 0,2", "REPEAT 2,2"}
+FEATURES = frozenset(
+    {policy.value for policy in Policy}
+    | {skip.value for skip in AfterMatch}
+    | set(AGGREGATE_FUNCTIONS)
+    | REPEATS
+    | {"SEQ", "AND", "OR", "NOT", "NEG", "NOT first", "NOT middle", "NOT last", "a type of its own"}
+    | {"local", "NEXT", "adjacent", "pairwise", "time", "over a match"}
+    | {"condition on an absent event", "condition on an absent event and a bound one"}
+    | {"sliding", "slide beyond size", "size not a multiple of slide", "continuous", "count", "whole"}
+    | {"GROUP BY", "[attr]", "HAVING", "COUNT(DISTINCT attr)", "COUNT(DISTINCT v.attr)", "matches", "computed"}
+)
+
+
+def list_features(query: Query) -> set[str]:
+    """Return what a query shows, in words: some of `FEATURES`."""
+    found = list_operators(query.pattern) | {query.policy.value, query.after_match.value}
+    expanded = expand_pattern(query.pattern)
+    for condition in query.conditions:
+        names = variables(condition)
+        parts = list(walk(condition))
+        if any(isinstance(part, KleeneAggregate) or getattr(part, "at", None) in (At.FIRST, At.LAST) for part in parts):
+            found.add("over a match")
+        if any(isinstance(part, Literal) and isinstance(part.value, dt.timedelta) for part in parts):
+            found.add("time")
+        if not all(expanded.positions(name) for name in names):
+            found.add("condition on an absent event" + ("" if len(names) == 1 else " and a bound one"))
+        elif any(attribute.at is At.NEXT for attribute in attributes(condition)):
+            found.add("NEXT")
+        elif is_local(condition):
+            found.add("local")
+        else:
+            found.add("adjacent" if is_adjacent(condition, expanded) else "pairwise")
+    match query.window:
+        case TimeWindow(size, slide) if slide is not None:
+            found.add("sliding")
+            found |= {"slide beyond size"} if slide > size else set()
+            found |= {"size not a multiple of slide"} if size % slide else set()
+        case TimeWindow():
+            found.add("continuous")
+        case CountWindow():
+            found.add("count")
+        case None:
+            found.add("whole")
+    shown = {
+        "GROUP BY": bool(query.group_by),
+        "[attr]": bool(query.equivalence),
+        "HAVING": query.having is not None,
+        "matches": not query.is_aggregate,
+        "computed": any(isinstance(item, Computed) for item in query.returns),
+        "a type of its own": any(event.type == "E" for event in written_events(query.pattern)),
+        "COUNT(DISTINCT attr)": any(item.distinct and item.variable is None for item in query.aggregates),
+        "COUNT(DISTINCT v.attr)": any(item.distinct and item.variable is not None for item in query.aggregates),
+    }
+    found |= {feature for feature, is_there in shown.items() if is_there}
+    found |= {item.function for item in query.aggregates if not item.distinct}
+    return found | list_not_places(query.pattern)
+
+
+def list_not_places(pattern: Pattern) -> set[str]:
+    """Return where in a SEQ something must be absent."""
+    match pattern:
+        case Seq(parts):
+            at = {number for number, part in enumerate(parts) if isinstance(part, Not)}
+            places = {"first": 0 in at, "last": len(parts) - 1 in at, "middle": bool(at - {0, len(parts) - 1})}
+            return {f"NOT {place}" for place, is_there in places.items() if is_there}
+    return set()
 
 
 def list_operators(pattern: Pattern) -> set[str]:

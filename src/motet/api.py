@@ -45,7 +45,7 @@ from motet.pipeline import (
     prepare,
     readable,
 )
-from motet.plans.execution import Execution
+from motet.plans.execution import Execution, ExecutionRecord
 from motet.row_patterns.duckdb_engine import DuckdbEngine
 from motet.row_patterns.statement import read_statement, run_statement
 from motet.schema import EventSchema, readable_type
@@ -169,13 +169,12 @@ def _choose_engine(events: Any, engine: Engine | None) -> Engine:
 
 def _run(
     events: Any, workload: Workload, options: Options, engine: Engine, progress: Progress | bool | None = None
-) -> tuple[Any, Sequence[Execution]]:
-    """Return the results as an Arrow table or a Spark DataFrame, and what is executed for them."""
+) -> tuple[Any, tuple[Execution | ExecutionRecord, ...]]:
+    """Return the results as an Arrow table or a Spark DataFrame, and what was executed for a table."""
     if progress and engine != "local":
         raise OptionError("progress applies to runs in process only: Spark shows its own, the oracle is for small data")
     if engine == "spark":
-        results = _run_on_spark(events, workload, options)
-        return results, results.motet.executed
+        return _run_on_spark(events, workload, options), ()
     if is_spark(events):
         raise OptionError(
             f"a Spark DataFrame runs on Spark: leave out engine={engine!r}, or give an Arrow or pandas table"
@@ -225,7 +224,7 @@ def ask(
     """
     loaded, chosen = as_workload(workload), _choose_engine(events, engine)
     found, executed = _run(events, loaded, resolve_options(chosen, options, keywords), chosen, progress)
-    return Result(found, loaded, tuple(executed))
+    return Result(found, loaded, executed)
 
 
 def batches(

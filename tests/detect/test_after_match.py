@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -66,9 +67,33 @@ def test_each_window_takes_its_own() -> None:
     assert_same_results(motet.run(table, query), enumerate_table(motet.read(query), table))
 
 
-def test_occurrences_of_a_burst_are_few() -> None:
+@pytest.mark.parametrize(
+    ("pattern", "window", "skip", "counts"),
+    [
+        ("SEQ(A x, A y, A z)", "", PAST_LAST, [66]),
+        ("A{3,}", "", PAST_LAST, [66]),
+        ("SEQ(A, A+, A)", "", PAST_LAST, [66]),
+        ("(A, A)+", "", PAST_LAST, [99]),
+        ("A{3,}", "WITHIN 100 SLIDE 100", PAST_LAST, [33, 33]),
+        ("A{3,}", "WITHIN 100 SLIDE 50", PAST_LAST, [16, 33, 33, 33, 16]),
+        ("A{3,}", "WITHIN 2 SLIDE 1", PAST_LAST, []),
+        ("A{3,}", "", TO_NEXT, [197]),
+        ("SEQ(A, A+, A)", "WITHIN 100 SLIDE 100", TO_NEXT, [97, 98]),
+    ],
+)
+def test_occurrences_of_a_burst_are_few(pattern: str, window: str, skip: str, counts: list[int]) -> None:
     burst = stream(" ".join(f"a{at}" for at in range(1, 200)))
-    assert motet.run(burst, f"RETURN COUNT(*) PATTERN SEQ(A x, A y, A z) {PAST_LAST}")["COUNT(*)"].to_pylist() == [66]
+    # Far more matches than memory holds: 2^199 of some patterns.
+    assert motet.run(burst, f"RETURN COUNT(*) PATTERN {pattern} {window} {skip}")["COUNT(*)"].to_pylist() == counts
+
+
+def test_a_stream_does_not_list_all_matches_of_a_burst() -> None:
+    rows = [{"time": at, "type": "A"} for at in range(1, 200)]
+    query = f"RETURN x PATTERN SEQ(A x, A+, A) WITHIN 100 {PAST_LAST}"
+    live = motet.live(pa.schema([("time", pa.int64()), ("type", pa.string())]), query)
+    fed = [live.feed(pa.Table.from_pylist(rows[at : at + 10]), watermark=at) for at in range(0, 200, 10)]
+    found = pa.concat_tables([*fed, live.finish()])
+    assert sorted(found["start"].to_pylist()) == list(range(1, 198, 3))
 
 
 def test_a_stream_needs_a_slide_where_an_absence_is_open() -> None:

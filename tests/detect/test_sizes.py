@@ -12,11 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from motet.compile import compile_workload
+from motet.compile.stated_rates import conditions_to_measure
 from motet.engine.detect.measured_rates import EventSample
 from motet.engine.encode import encode
+from motet.language import parse
 from motet.model.expression import variables
+from motet.options import Options
 from motet.plans.detect.build import JoinSpec, is_left_inner
-from motet.plans.detect.cost import Cardinalities, Rates
+from motet.plans.detect.cost import PRICES, Cardinalities, Rates, estimate_by_counts
+from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.partial_orders import PartialOrder, bits_of, items_of, share_in_window
 from motet.plans.detect.selectivity import (
     group_connected,
@@ -191,3 +196,18 @@ def test_connected_sets_are_connected(pairs: list[int]) -> None:
     items = {bits_of({item for number in group for item in items_of(pairs[number])}) for group in components}
     assert items <= set(group_connected(pairs, 1000))
     assert len(group_connected(pairs, 2)) <= 2
+
+
+def test_a_join_by_equal_values_looks_at_those_alone() -> None:
+    """Of conditions that hold as often, an equality saves the pairs that differ: inner rows are sorted by it."""
+    schema = EventSchema(pa.schema({"time": pa.int64(), "type": pa.string(), "x": pa.int64()}))
+    costs = []
+    for comparison in ("=", "<"):
+        text = f"RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x {comparison} b.x WITHIN 100 s"
+        (branch,) = compile_workload(parse(text), schema, Options()).detect
+        (spec,) = branch.join_specs
+        counts = {item.symbol: 1000.0 for item in spec.items if isinstance(item, LeafNode)}
+        shares = dict.fromkeys(conditions_to_measure(branch), 0.001)
+        costs.append(estimate_by_counts(spec, Rates(counts, 1000e6, selectivity=shares)))
+    pairs = 1000 * 1000 / 2 * share_in_window(2, 0.1)
+    assert costs[1] - costs[0] == pytest.approx(PRICES.pair * pairs * (1 - 0.001))

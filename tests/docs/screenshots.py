@@ -57,7 +57,8 @@ def take_plan_of_many(browser: Any, folder: Path) -> None:
 
 
 def save(browser: Any, name: str) -> None:
-    """Keep what the browser shows."""
+    """Keep what the browser shows once nothing moves."""
+    time.sleep(0.5)
     browser.save_screenshot(str(IMAGES / f"{name}.png"))
     print(f"docs/images/{name}.png")
 
@@ -130,7 +131,7 @@ def main(names: list[str]) -> None:
         raise SystemExit(f"no screenshot {', '.join(unknown)}; there are {', '.join(SHOTS)}")
     for name in names or SHOTS:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            browser = start_browser(Path(folder) / "profile")
+            browser = start_browser(Path(folder) / "profile", "--hide-scrollbars")
             try:
                 look(browser, "light")
                 SHOTS[name](browser, Path(folder))

@@ -8,11 +8,16 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+import motet
+from motet import datasets
 from motet.cli import main
 from motet.language import parse
+from tests.docs.walkthrough import enter_scratch_folder
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -57,20 +62,33 @@ def test_the_python_of_the_readme_prints_what_it_shows() -> None:
 
 
 @pytest.mark.spark
-def test_the_spark_of_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    in_process, on_spark = blocks(README, "python")
-    assert "knock_on" in printed(in_process.partition("flights =")[0] + on_spark, {})
+def test_the_spark_and_the_stream_of_the_readme_run() -> None:
+    in_process, on_spark, on_a_stream = blocks(README, "python")
+    imports = in_process.partition("flights =")[0]
+    names: dict[str, Any] = {}
+    with enter_scratch_folder() as folder:
+        assert "knock_on" in printed(imports + on_spark, names)
+        (folder / "events").mkdir()
+        winter = datasets.load("nyc_flights").slice(0, 60_000)
+        pq.write_table(winter, folder / "events" / "winter.parquet")
+        # A session that other tests started looks for files elsewhere.
+        printed(re.sub(r'"((?:events|results|state)/)"', rf'"{folder}/\1"', on_a_stream), names)
+        [query] = names["spark"].streams.active
+        try:
+            query.processAllAvailable()
+            found = names["spark"].read.parquet(f"{folder}/results").groupBy("query").count().collect()
+        finally:
+            query.stop()
+    counts = {row["query"]: row["count"] for row in found}
+    batch = motet.ask(winter, ROOT / "examples" / "flights.motet")
+    assert counts["knock_on"] == len(batch["knock_on"])
+    # The end of the stream would make the last windows certain.
+    assert len(batch["build_up"]) - 3 <= counts["build_up"] <= len(batch["build_up"])
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.motet")), ids=lambda file: file.name)
 def test_examples_parse(file: Path) -> None:
     assert parse(file.read_text()).queries
-
-
-def test_the_queries_of_the_language_page_parse() -> None:
-    for block in blocks((ROOT / "docs" / "language.md").read_text(), "sql"):
-        assert parse(block).queries
 
 
 @pytest.mark.parametrize("name", ["in_python.py", pytest.param("on_spark.py", marks=pytest.mark.spark)])

@@ -52,7 +52,7 @@ def _make_other(rng: random.Random) -> tuple[pa.DataType, Callable[[], Any]]:
         (pa.timestamp(rng.choice(UNITS)), lambda: moment + dt.timedelta(seconds=_small(rng))),
         (pa.timestamp("us", "Europe/Berlin"), lambda: moment + dt.timedelta(seconds=_small(rng))),
         (pa.decimal128(20, 3), lambda: Decimal(_small(rng)) / 4),
-        (pa.decimal256(60, 0), lambda: Decimal(_small(rng))),  # larger ones are computed with as doubles
+        (pa.decimal256(60, 0), lambda: Decimal(rng.choice([*range(6)] * 4 + [2**53 + 1, 10**40]))),
         (pa.list_(pa.int64()), lambda: [_small(rng)]),
         (pa.struct({"f": pa.int64(), "g": pa.string()}), lambda: {"f": _small(rng), "g": "a"}),
         (pa.map_(pa.string(), pa.int64()), lambda: [("a", _small(rng))]),

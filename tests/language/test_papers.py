@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import random
+import re
+from itertools import cycle, product
+
 import pyarrow as pa
 import pytest
 
 import motet
 from motet.language import parse
-from motet.model.expression import Attribute, Comparison
+from motet.model.expression import Attribute, Comparison, Literal
 from motet.model.pattern import And, Event, Repeat, Seq
+from motet.model.pattern import events as written_events
 from motet.model.query import Aggregate, AllVariables, GroupKey, Policy, Workload
 from motet.model.window import TimeWindow
 from motet.reference.tables import run_table as enumerate_table
@@ -163,32 +168,70 @@ Q5 = SEQ(Vipad, VKindleFire, VKindle, BKindle)
     assert workload["Q5"].pattern == sequence("Vipad", "VKindleFire", "VKindle", "BKindle")
 
 
-def test_files_of_the_gloria_authors() -> None:
-    # Grouping by the attribute of a type, which RETURN repeats; a type that occurs twice.
-    workload = parse(
-        """
-        RETURN CBAY.open_level, COUNT(*)
-        PATTERN SEQ(CBAY, AAPL+, CBAY)
-        WHERE [sector]
-        GROUP-BY CBAY.open_level
-        WITHIN 10 min SLIDE 5 min
+# The form of the Gloria authors' files: the name of a query on a line of its own, the grouping attribute of a type,
+# which RETURN repeats, and patterns without spaces after some commas. Types are stocks, stops and zones by two to five
+# letters, some of which are words of the language.
+GLORIA_PATTERNS = [
+    "SEQ(RIOT, CBAY,OBSV,LFVN,TOPS, ON)",
+    "SEQ(CBAY+, PDP,TRUE)",
+    "CBAY+",
+    "SEQ(SEQ(CBAY,PRTO,KL,PLW)+, NO,IN)",
+    "SEQ(SEQ(CBAY,SEQ(PDP,SEQ(ICAD,SEQ(TOPS,OBSV)+,GAIA)+,AGFS)+,SASR)+, IS,SQE)",
+    "SEQ(CBAY+, PDP,SQQQ,CBAY)",
+    "SEQ(MI, CBAY,KL,NEXT,LE, CBAY)",
+]
+GLORIA_QUERY = """q{number}
+RETURN CBAY.open_level, {value}
+PATTERN {pattern}
+WHERE CBAY.vol > {least}
+GROUP-BY CBAY.open_level
+WITHIN {size} min SLIDE 5 min
 
-        RETURN CBAY.open_level, COUNT(*)
-        PATTERN SEQ(CBAY, SEQ(AAPL, CBAY)+)
-        GROUP-BY CBAY.open_level
-        WITHIN 10 min SLIDE 5 min
-        """
+"""
+GLORIA_VALUES = ["COUNT(*)", "SUM(CBAY.open)", "AVG(CBAY.open)"]
+
+
+def make_gloria_file() -> str:
+    """Return a file of the authors' form: every pattern with every value."""
+    kinds = product(GLORIA_PATTERNS, GLORIA_VALUES)
+    settings = cycle(product((30, 100), (5, 10, 15, 20)))
+    return "".join(
+        GLORIA_QUERY.format(number=number, pattern=pattern, value=value, least=least, size=size)
+        for number, ((pattern, value), (least, size)) in enumerate(zip(kinds, settings, strict=False))
     )
-    assert [query.group_by for query in workload.queries] == [("open_level",), ("open_level",)]
-    minute = 60
-    rows = [(0, "CBAY", 1), (1, "AAPL", 1), (2, "AAPL", 1), (3, "CBAY", 1), (4, "AAPL", 2), (4, "CBAY", 2)]
-    events = pa.Table.from_pylist(
-        [{"time": at * minute, "type": kind, "open_level": level, "sector": "s"} for at, kind, level in rows]
-    )
+
+
+def test_files_of_the_gloria_authors() -> None:
+    workload = parse(make_gloria_file())
+    assert [query.name for query in workload.queries] == [f"q{number}" for number in range(21)]
+    assert {query.group_by for query in workload.queries} == {("open_level",)}
+    assert {query.returns[0] for query in workload.queries} == {GroupKey("open_level")}
+    assert {query.conditions for query in workload.queries} == {
+        (Comparison(">", Attribute("CBAY", "vol"), Literal(least)),) for least in (30, 100)
+    }
+    first, *_, last = workload.queries
+    assert first.pattern == sequence("RIOT", "CBAY", "OBSV", "LFVN", "TOPS", "ON")
+    assert last.pattern == sequence("MI", "CBAY", "KL", "NEXT", "LE", "CBAY")
+    assert last.window == TimeWindow(5 * MINUTE, 5 * MINUTE)
+
+
+def test_files_of_the_gloria_authors_give_the_results_of_plain_enumeration() -> None:
+    workload = parse(make_gloria_file())
+    dice = random.Random(3)
+    types = sorted({event.type for query in workload.queries for event in written_events(query.pattern)})
+    # Each pattern is there in order, and others between its events.
+    written = [re.findall(r"\w+", pattern.replace("SEQ", "")) for pattern in GLORIA_PATTERNS]
+    kinds = [(kind, level, 200) for level in (1, 2) for pattern in written for kind in pattern]
+    for _ in range(20):
+        kinds.insert(dice.randrange(len(kinds)), (dice.choice(types), dice.choice([1, 2]), dice.choice([20, 50, 200])))
+    rows = [
+        {"time": at * 5, "type": kind, "open_level": level, "vol": vol, "open": dice.randint(1, 9)}
+        for at, (kind, level, vol) in enumerate(kinds)
+    ]
+    events = pa.Table.from_pylist(rows)
     result = motet.run(events, workload)
     assert_same_results(result, enumerate_table(workload, events))
-    first = [(row["open_level"], row["COUNT(*)"]) for row in result.to_pylist() if row["window_start"] == 0]
-    assert first == [(1, 3), (1, 2)]
+    assert set(result["query"].to_pylist()) == {query.name for query in workload.queries}
 
 
 def test_hamlet_query_1() -> None:

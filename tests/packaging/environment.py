@@ -9,18 +9,10 @@ import sysconfig
 import tarfile
 from pathlib import Path
 
+from benchmarks.standalone import clean_environment
+
 ROOT = Path(__file__).parents[2]
 KERNELS = Path(os.environ.get("MOTET_KERNEL_CACHE") or ROOT / "src" / "motet" / "kernels" / "compiled")
-
-
-def clean_environment(**added: str) -> dict[str, str]:
-    """The variables of this process without those by which a Python or a Spark would find this checkout."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SPARK", "PYSPARK", "PYTHON", "MOTET", "VIRTUAL_ENV", "XDG_CACHE"))
-    }
-    return kept | added
 
 
 def build_wheel(folder: Path, *, kernels: bool = True) -> Path:

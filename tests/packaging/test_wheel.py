@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.environment import build_wheel, clean_environment, make_environment, run
+from benchmarks.standalone import clean_environment
+from tests.packaging.environment import build_wheel, make_environment, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 WHOLE = bool(os.environ.get("MOTET_LONG"))

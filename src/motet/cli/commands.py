@@ -305,7 +305,8 @@ def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     """What a run noticed."""
     rate = outcome.rows / max(seconds, 1e-9)
     results = format_count(found, "result")
-    yield f"{format_count(outcome.rows, 'row')} read in {seconds:.1f} s ({rate:,.0f} rows/s), {results}"
+    took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.3f} s"
+    yield f"{format_count(outcome.rows, 'row')} read in {took} ({rate:,.0f} rows/s), {results}"
     if outcome.invalid_rows:
         yield f"{format_count(outcome.invalid_rows, 'row')} set aside: no type, no time, or one out of range"
     if outcome.truncated:

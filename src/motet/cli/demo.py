@@ -144,6 +144,8 @@ def find_highest(of_query: QueryColumns, results: pa.Table) -> str:
     known = found.filter(pc.is_valid(found[label]))
     if not len(known):
         return "no match"
+    if pc.max(known[label]).as_py() == pc.min(known[label]).as_py() == 1:
+        return f"{format_count(len(known), 'time')}, none of them twice"
     top = known.take(pc.sort_indices(known, [(label, "descending")])[:1]).to_pylist()[0]
     when = top.get("window_start") or top.get("time")
     where = [f"{top[name]}" for name in of_query.query.group_by]
@@ -177,7 +179,7 @@ def compare_alone(job: Job) -> tuple[float, float]:
 def summarize_plan(program: Program) -> Iterator[str]:
     """Yield the plan in a few lines: for each branch its queries, its units, and what they share."""
     plan = describe_plan(program)
-    yield "  the plan, a line for each group of queries that look at the same events together:"
+    yield "  the plan, a line for each group of queries; a total is a number that is kept for a step of a pattern:"
     for branch in plan["branches"]:
         queries = sum(len(unit["queries"]) for unit in branch["units"])
         kept, apart = (sum(unit[name] for unit in branch["units"]) for name in ("totals", "totals_apart"))

@@ -82,7 +82,8 @@ def _collect(events: Any, program: Program, session: Any) -> Outcome:
         table = started.results.toArrow().cast(program.result_schema)
     metrics = started.metrics()
     table = sort_results(program, [table])
-    return Outcome(table, metrics["rows"], metrics["set_aside"], metrics["overflows"], started.truncated())
+    counts = metrics["rows"], metrics["set_aside"], metrics["overflows"]
+    return Outcome(table, *counts, started.truncated(), tuple(started.executed()))
 
 
 def sql_on_spark(file: Path, events: Any, options: Options, target: SparkTarget) -> pa.Table:

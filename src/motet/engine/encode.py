@@ -25,7 +25,7 @@ from motet.kernels.tables import Events
 from motet.kernels.totals import NO_MINIMUM
 from motet.model.expression import Expression
 from motet.plans.units import Unit
-from motet.schema import MAX_MICROS, TICKS, EventSchema, is_text, is_time, to_microseconds
+from motet.schema import MAX_MICROS, TICKS, EventSchema, decimals_to_doubles, is_text, is_time, to_microseconds
 from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
@@ -77,19 +77,27 @@ class EncodedEvents:
 
 def read_column(table: pa.Table, name: str) -> pa.Array:
     """Return a column as one array, with dictionaries decoded, decimals as doubles and NaN as null."""
-    column = table.column(name).combine_chunks()
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    column = as_one_array(table.column(name))
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        column = decimals_to_doubles(column, name)
     if pa.types.is_floating(column.type):
         column = pc.add(column.cast(pa.float64()), 0.0)  # -0.0 is 0.0
         nan = pc.is_nan(column)
         if pc.any(nan).as_py():
             column = pc.if_else(pc.fill_null(nan, False), pa.scalar(None, column.type), column)
     return column
+
+
+def as_one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, without a copy where it is one already."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array
 
 
 def read_plain_times(table: pa.Table, schema: EventSchema) -> Ints | None:
@@ -329,7 +337,8 @@ def order_preserving_codes(column: pa.Array, kind: str) -> Any:
         places = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     else:
         check_extremes(column, kind)
-        places = to_numpy(to_microseconds(column, "us") if is_time(column.type) else column.cast(pa.int64()))
+        whole = to_microseconds(column, "us") if is_time(column.type) else column
+        places = to_numpy(whole if whole.type == pa.int64() else whole.cast(pa.int64()))
     if kind == "max":
         places = ~places
     if column.null_count:
@@ -341,9 +350,13 @@ def check_extremes(column: pa.Array, kind: str) -> None:
     """Raise an error if whole numbers have no code: they need 64 bits and a sign, and one code stands for null."""
     if column.type not in (pa.int64(), pa.uint64()):
         return
-    least, most = pc.min_max(column).as_py().values()
-    if least is None:
+    if column.null_count == len(column):
         return
+    if column.null_count:
+        least, most = pc.min_max(column).as_py().values()
+    else:
+        values = column.to_numpy()
+        least, most = int(values.min()), int(values.max())
     has_null_code = least == ~int(NO_MINIMUM) if kind == "max" else most == NO_MINIMUM
     if has_null_code or most > NO_MINIMUM:
         worst = most if most >= NO_MINIMUM else least
@@ -360,6 +373,14 @@ def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:
     rank = np.empty(len(ascending), np.int64)
     rank[ascending.to_numpy()] = np.arange(len(ascending))
     return pa.array(rank).take(encoded.indices), encoded.dictionary.take(ascending)
+
+
+def rank_keys(column: pa.ChunkedArray) -> tuple[Ints, int]:
+    """Return the rank of each value, those that are null last, and a bound of the ranks."""
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.int64), 1
+    ranks, values = rank_values(as_one_array(column))
+    return pc.fill_null(ranks, len(values)).to_numpy(), len(values) + 1
 
 
 def decode_text_codes(places: Ints, kind: str, words: pa.Array) -> pa.Array:

@@ -29,7 +29,7 @@ from motet.model.expression import (
     Negative,
     attributes,
 )
-from motet.schema import is_time, plain_type
+from motet.schema import decimals_to_doubles, is_time, plain_type
 
 Columns = Callable[[Attribute], "pa.Array | pa.ChunkedArray"]
 # A value is a column, or a scalar that stands for a column of equal values until one is needed.
@@ -124,8 +124,12 @@ def _make_scalar(value: float | str | bool | dt.datetime | dt.timedelta | None) 
 
 def _normalize(column: Value, attribute: Attribute) -> Value:
     """Convert a column to one of the few types that expressions compute with."""
+    if column.type in _KINDS:
+        return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
+    if pa.types.is_decimal(column.type):
+        return decimals_to_doubles(column, attribute.name)
     plain = plain_type(column.type)
     if pa.types.is_integer(plain):
         return _apply_checked(column.cast, [pa.int64()], "", attribute)

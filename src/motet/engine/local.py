@@ -13,19 +13,22 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from motet.compile import Branch, Program
-from motet.engine.encode import count_invalid_rows, group_rows
+from motet.engine.encode import as_one_array, count_invalid_rows, group_rows, rank_keys
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import finish, merge, settle_overflows
 from motet.engine.run import run_branch
 from motet.errors import RunError
-from motet.plans.execution import Execution, Executions
+from motet.kernels.order import sort_rows
+from motet.plans.execution import Execution, ExecutionRecord, Executions
 
 if TYPE_CHECKING:
     from motet.engine.detect.run import DetectRun
 
 CHUNK_ROWS = 2_000_000
+STRETCH = 100  # rows, from which on a slice of a table costs less than moving them
 
 Progress = Callable[[int], None]  # takes the number of rows read so far
 Chunk = tuple[pa.Table, int | None, int | None]  # events, and the times [from, to) to report
@@ -47,7 +50,7 @@ class Outcome:
     invalid_rows: int
     overflows: int
     truncated: tuple[str, ...] = ()
-    executed: tuple[Execution, ...] = ()
+    executed: tuple[Execution | ExecutionRecord, ...] = ()
 
 
 @dataclass
@@ -161,6 +164,7 @@ class LocalRun:
                 self.truncated,
                 planning=context.planner(branch).begin_run(),
                 observed=self._observed(at),
+                threads=pa.cpu_count(),
                 report=self.report,
             )
             for at, branch in enumerate(self.program.detect, len(self.program.branches))
@@ -182,7 +186,7 @@ class LocalRun:
         program = self.program
         combined = pa.concat_tables(partials) if partials else program.partial_schema.empty_table()
         # Each branch has merged what it has of a result, except for what takes a sweep over time.
-        result = finish(program, merge(program, combined) if program.needs_sweep else combined)
+        result = finish(program, merge(program, combined) if program.needs_sweep else combined, in_order=True)
         return self._settle(result)
 
     def _settle(self, result: pa.Table) -> pa.Table:
@@ -282,16 +286,26 @@ def sort_results(program: Program, tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def _sort_by_time(program: Program, result: pa.Table, query: pa.ChunkedArray | None = None) -> pa.Table:
-    """Sort results by query, where they are of several, then time, then group."""
+    """Sort results by query, where they are of several, then time, then group. The order is stable."""
     clocks = [name for name in ("window_end", "time", "start") if name in program.time_columns]
-    keyed = result.select(program.groups).append_column("#when", pc.coalesce(*map(result.column, clocks)))
-    keys = ["#when", *program.groups]
-    if "end" in program.time_columns:
-        keyed = keyed.append_column("#end", result.column("end"))
-        keys.insert(1, "#end")
-    if query is not None:
-        keyed = keyed.append_column("#query", query)
-        keys.insert(0, "#query")
-    order = pc.sort_indices(keyed, sort_keys=[(name, "ascending") for name in keys]).to_numpy()
-    # Matches often come in order, and moving structs costs as much as building them.
-    return result if (np.diff(order.astype(np.int64)) == 1).all() else result.take(order)
+    keys = [] if query is None else [query]
+    keys.append(pc.coalesce(*map(result.column, clocks)))
+    keys += [result.column(name) for name in ("end",) if name in program.time_columns]
+    keys += [result.column(name) for name in program.groups]
+    order = sort_rows([rank_keys(column) for column in keys])
+    return result if order is None else take_rows(result, order)
+
+
+def take_rows(table: pa.Table, order: NDArray[np.int64]) -> pa.Table:
+    """Return the rows of a table in an order, slices of it where that consists of long stretches."""
+    begins = np.flatnonzero(np.diff(order, prepend=-2) != 1)
+    if len(begins) * STRETCH <= len(order):
+        counts = np.diff(begins, append=len(order)).tolist()
+        return pa.concat_tables(
+            [table.slice(first, count) for first, count in zip(order[begins].tolist(), counts, strict=True)]
+        )
+    taken = pa.array(order)
+    columns = [
+        column if column.null_count == len(column) else as_one_array(column).take(taken) for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, schema=table.schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,16 +14,22 @@ from numpy.typing import NDArray
 from motet.compile import Program
 from motet.engine.encode import (
     EncodedEvents,
+    as_one_array,
     decode_codes,
     decode_text_codes,
+    group_rows,
     order_preserving_codes,
+    rank_keys,
     rank_values,
     read_column,
 )
 from motet.engine.expressions import evaluate_condition
+from motet.errors import DataError
 from motet.kernels.combine import sum_groups, sweep_groups
+from motet.kernels.order import sort_rows
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
+from motet.model.expression import Attribute
 from motet.plans.channels import ResultColumn, locate_channels
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
@@ -226,7 +232,11 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
     All rows with equal `program.merge_keys` must be present.
     """
     kept: list[pa.Table] = []
-    for group, rows in _split_by_merge_group(program, partials):
+    groups = _split_by_merge_group(program, partials)
+    if len(groups) > 1:  # or every take would join them
+        partials = partials.combine_chunks()
+    for group, numbers in groups:
+        rows = partials if numbers is None else partials.take(pa.array(numbers))
         if not group[0].is_combined:
             kept.append(rows)
         elif group[0].needs_sweep:
@@ -236,17 +246,22 @@ def merge(program: Program, partials: pa.Table) -> pa.Table:
     return pa.concat_tables(kept) if kept else partials
 
 
-def _split_by_merge_group(program: Program, partials: pa.Table) -> Iterator[tuple[tuple[CompiledQuery, ...], pa.Table]]:
-    """Yield the rows of queries that are merged in the same way: a hundred small tables would cost more than one."""
+def _split_by_merge_group(
+    program: Program, partials: pa.Table, rows: Ints | None = None
+) -> list[tuple[tuple[CompiledQuery, ...], Ints | None]]:
+    """Return the rows of queries that are merged in the same way, None for all: a hundred small tables would cost more
+    than one. They are in the order of the table, or of `rows`. O(rows + queries).
+    """
     kind = np.empty(len(program.workload.queries), np.int64)
     for number, group in enumerate(program.merge_groups):
         for compiled in group:
             kind[compiled.number] = number
     kinds = kind[_numpy(partials, "query")]
-    for number, group in enumerate(program.merge_groups):
-        rows = np.flatnonzero(kinds == number)
-        if len(rows):
-            yield group, partials if len(rows) == len(partials) else partials.take(pa.array(rows))
+    order, found = group_rows(kinds if rows is None else kinds[rows])
+    if len(found) == 1:
+        return [(program.merge_groups[found[0][0]], rows)]
+    order = order if rows is None else rows[order]
+    return [(program.merge_groups[number], order[first : first + count]) for number, first, count in found]
 
 
 def merge_within_task(program: Program, partials: pa.Table) -> pa.Table:
@@ -332,10 +347,40 @@ def _replace_totals(
     return pa.table(columns, schema=program.partial_schema)
 
 
-def finish(program: Program, partials: pa.Table) -> pa.Table:
-    """Compute results from totals, all queries in one table."""
-    done = _split_by_merge_group(program, partials.filter(partials.column("done")))
-    tables = [_finish_group(program, group[0], rows) for group, rows in done]
+class _PartialRows:
+    """Some rows of partials, whose columns are read when they are asked for. `columns` has those of all rows."""
+
+    def __init__(self, partials: pa.Table, rows: Ints | None, columns: dict[str, pa.Array]) -> None:
+        self.partials, self.rows, self.columns = partials, rows, columns
+        self.size = len(partials) if rows is None else len(rows)
+
+    def column(self, name: str) -> pa.Array:
+        if name not in self.columns:
+            self.columns[name] = as_one_array(self.partials.column(name))
+        return self.columns[name] if self.rows is None else self.columns[name].take(pa.array(self.rows))
+
+    def numpy(self, name: str) -> Any:
+        return self.column(name).to_numpy(zero_copy_only=False)
+
+
+def finish(program: Program, partials: pa.Table, in_order: bool = False) -> pa.Table:
+    """Compute results from totals, all queries in one table: `in_order`, the rows of each are sorted by time and
+    group.
+    """
+    done = partials.column("done")
+    if not pc.all(done).as_py():
+        partials = partials.filter(done)
+    columns: dict[str, pa.Array] = {}
+    order = None
+    if in_order:
+        groups = [
+            partials.column(f"k{program.partition.index(name)}") for name in program.groups if name in program.partition
+        ]
+        order = sort_rows([rank_keys(column) for column in (partials.column("query"), partials.column("end"), *groups)])
+    tables = [
+        _finish_group(program, group[0], _PartialRows(partials, rows, columns))
+        for group, rows in _split_by_merge_group(program, partials, order)
+    ]
     return pa.concat_tables([program.result_schema.empty_table(), *tables])
 
 
@@ -345,21 +390,29 @@ def settle_overflows(program: Program, result: pa.Table) -> tuple[pa.Table, int]
     Exact counts are null there, and only there. A sum of whole numbers comes here as NaN where it is not exact, since
     null stands for a sum of nothing.
     """
+    settled = [_settle_batch(program, batch) for batch in result.to_batches()]
+    return pa.Table.from_batches([batch for batch, _ in settled], result.schema), sum(count for _, count in settled)
+
+
+def _settle_batch(program: Program, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
     overflows = 0
 
-    def count(missing: Any, names: Sequence[str]) -> int:
-        return pc.sum(pc.is_in(result.column("query").filter(missing), pa.array(names))).as_py() or 0
+    def count(missing: pa.Array, names: Sequence[str]) -> int:
+        return pc.sum(pc.is_in(batch.column("query").filter(missing), pa.array(names))).as_py() or 0
 
     for label, names in program.count_columns.items():
-        if result.column(label).null_count:
-            overflows += count(pc.is_null(result.column(label)), names)
+        column = batch.column(label)
+        if column.null_count:
+            overflows += count(column.is_null(), names)
     for label, names in program.whole_sums.items():
-        inexact = pc.fill_null(pc.is_nan(result.column(label)), False)
-        if pc.any(inexact).as_py():
-            overflows += count(inexact, names)
-            values = pc.if_else(inexact, pa.scalar(None, pa.float64()), result.column(label))
-            result = result.set_column(result.schema.get_field_index(label), label, values)
-    return result, overflows
+        column = batch.column(label)
+        if column.null_count < len(batch):  # most queries have no value in a column that another asked for
+            inexact = pc.fill_null(pc.is_nan(column), False)
+            if inexact.true_count:
+                overflows += count(inexact, names)
+                column = pc.if_else(inexact, pa.scalar(None, pa.float64()), column)
+                batch = batch.set_column(batch.schema.get_field_index(label), label, column)
+    return batch, overflows
 
 
 def mark_inexact(sums: Reals) -> Reals:
@@ -367,51 +420,67 @@ def mark_inexact(sums: Reals) -> Reals:
     return np.where(np.abs(sums) <= MAX_EXACT_SUM, sums, np.nan)
 
 
-def _finish_group(program: Program, compiled: CompiledQuery, table: pa.Table) -> pa.Table:
+def _finish_group(program: Program, compiled: CompiledQuery, rows: _PartialRows) -> pa.Table:
     """Compute the results of queries that are merged like this one."""
     queries = pa.array([query.name for query in program.workload.queries], pa.string())
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {"query": queries.take(read_column(table, "query"))}
-    start, end = (program.schema.from_microseconds(_numpy(table, name)) for name in ("start", "end"))
+    columns: dict[str, pa.Array] = {"query": queries.take(rows.column("query"))}
     if compiled.span.is_continuous:
-        columns["time"] = end
+        columns["time"] = program.schema.from_microseconds(rows.numpy("end"))
     elif compiled.span.within:
-        columns |= {"window_start": start, "window_end": end}
+        columns["window_start"] = program.schema.from_microseconds(rows.numpy("start"))
+        columns["window_end"] = program.schema.from_microseconds(rows.numpy("end"))
     for name in compiled.query.group_by:
-        columns[name] = table.column(f"k{program.partition.index(name)}")
+        columns[name] = rows.column(f"k{program.partition.index(name)}")
     names = program.column_names[compiled.number]
     for output in compiled.outputs:
-        columns[names[output.label]] = _compute_output(program, output, table)
-    return filter_having(program, compiled, build_table(columns, program.result_schema, len(table)))
+        columns[names[output.label]] = _compute_output(program, output, rows)
+    return filter_having(program, compiled, build_table(columns, program.result_schema, rows.size))
 
 
 def filter_having(program: Program, compiled: CompiledQuery | DetectQuery, results: pa.Table) -> pa.Table:
-    """Return the results of a query that satisfy its HAVING."""
+    """Return the results of a query that satisfy its HAVING.
+
+    Where whole numbers leave 64 bits, which is an error, those of a stream are computed as doubles: it must go on.
+    """
     condition = compiled.query.having
     if condition is None:
         return results
     names = program.column_names[compiled.number]
-    kept = evaluate_condition(
-        condition, lambda attribute: results.column(names.get(attribute.name, attribute.name)), len(results)
-    )
-    return results.filter(pa.array(kept))
+
+    def find_kept(rows: pa.Table, as_double: bool = False) -> Any:
+        def read(attribute: Attribute) -> pa.ChunkedArray:
+            column = rows.column(names.get(attribute.name, attribute.name))
+            return column.cast(pa.float64(), safe=False) if as_double and pa.types.is_integer(column.type) else column
+
+        try:
+            return evaluate_condition(condition, read, len(rows))
+        except DataError:
+            if as_double or not program.options.mode:
+                raise
+            half = len(rows) // 2
+            if not half:
+                return find_kept(rows, as_double=True)
+            return np.concatenate((find_kept(rows.slice(0, half)), find_kept(rows.slice(half))))
+
+    return results.filter(pa.array(find_kept(results)))
 
 
-def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> pa.Array | pa.ChunkedArray:
+def _compute_output(program: Program, output: ResultColumn, rows: _PartialRows) -> pa.Array:
     """Return the values of one result column."""
     if output.extreme >= 0:
         assert output.column is not None
         if output.column in program.text_extremes:
-            return table.column(f"s{output.extreme}")
+            return rows.column(f"s{output.extreme}")
         data_type = program.schema.columns.field(output.column).type
-        return decode_codes(_numpy(table, f"m{output.extreme}"), output.function.lower(), data_type)
+        return decode_codes(rows.numpy(f"m{output.extreme}"), output.function.lower(), data_type)
     if output.distinct and output.count < 0:
-        return pa.array(np.ones(len(table), np.int64))  # the group's own value
+        return pa.array(np.ones(rows.size, np.int64))  # the group's own value
     if output.count < 0:
-        return _compute_count(program, _numpy(table, "n"), _numpy(table, "nm"), _numpy(table, "ne"))
-    count, exponent = _numpy(table, f"im{output.count}"), _numpy(table, f"ie{output.count}")
+        return _compute_count(program, rows.numpy("n"), rows.numpy("nm"), rows.numpy("ne"))
+    count, exponent = rows.numpy(f"im{output.count}"), rows.numpy(f"ie{output.count}")
     if output.function == "COUNT":
-        return _compute_count(program, _numpy(table, f"i{output.count}"), count, exponent)
-    total, shift = _numpy(table, f"f{output.total}"), _numpy(table, f"fe{output.total}")
+        return _compute_count(program, rows.numpy(f"i{output.count}"), count, exponent)
+    total, shift = rows.numpy(f"f{output.total}"), rows.numpy(f"fe{output.total}")
     with np.errstate(all="ignore"):
         if output.function == "SUM":
             summed = _ldexp(total, shift)
@@ -421,7 +490,7 @@ def _compute_output(program: Program, output: ResultColumn, table: pa.Table) -> 
         mean = _ldexp(total / count, shift - exponent)
         if output.function == "AVG":
             return pa.array(mean, mask=(count == 0) | np.isnan(mean))
-        squares, square_shift = _numpy(table, f"f{output.square}"), _numpy(table, f"fe{output.square}")
+        squares, square_shift = rows.numpy(f"f{output.square}"), rows.numpy(f"fe{output.square}")
         square = _ldexp(squares / count, square_shift - exponent)
         correction = np.where(exponent > 0, 1.0, count / np.where(count > 1, count - 1, 1))
         variance = np.maximum(square - mean * mean, 0.0) * correction

@@ -7,7 +7,7 @@ pays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from motet.compile import Program, compile_workload
@@ -109,11 +109,15 @@ class Replanner:
         self.program = program
         self.tracker.half_life = longest_window(program)
 
-    def propose(self, statistics: Statistics, cost: float, at: int) -> tuple[PlanChange, Program] | None:
-        """Return another plan and whether to move to it, if rates have drifted since the last call that found so."""
+    def propose(self, measure: Callable[[], tuple[Statistics, float]], at: int) -> tuple[PlanChange, Program] | None:
+        """Return another plan and whether to move to it, if rates have drifted since the last call that found so.
+
+        `measure` returns the statistics of the stream, and the seconds that it takes to move.
+        """
         reason = self._find_reason()
         if reason is None:
             return None
+        statistics, cost = measure()
         self.planned_rates = statistics.rates
         program = self.program
         options = replace(program.options, statistics=statistics)

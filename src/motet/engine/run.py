@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from motet.compile import Program
 from motet.engine.encode import EncodedEvents, encode_branch, select_keys
+from motet.engine.key_shares import cut_keys
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import build_partials, merge_within_task
 from motet.engine.ties import select_merged_events
@@ -33,9 +34,6 @@ from motet.plans.units import Strategy, Unit
 
 # Labels and totals of results, and which keys overflowed.
 KernelResult = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.bool_]]
-
-# Fewer events than this are not worth a thread.
-MIN_EVENTS_PER_THREAD = 8_000
 
 SLOT_MODES = {Strategy.PANES: PANES, Strategy.WINDOWS: WINDOWS, Strategy.STARTS: STARTS}
 
@@ -130,12 +128,9 @@ def run_unit(
 
 def _run_in_threads(run: Callable[[Events], KernelResult], events: Events, threads: int) -> KernelResult:
     """Run a kernel with the keys split among threads: kernels release the GIL."""
-    keys = len(events.offsets) - 1
-    shares = min(threads, keys, len(events.time) // MIN_EVENTS_PER_THREAD)
-    if shares < 2:
+    cuts = cut_keys(events.offsets, threads)
+    if len(cuts) == 2:
         return run(events)
-    even = np.linspace(0, events.offsets[-1], shares + 1)[1:-1]
-    cuts = np.unique([0, *np.searchsorted(events.offsets, even), keys]).tolist()
     parts = [events._replace(offsets=events.offsets[first : last + 1]) for first, last in pairwise(cuts)]
     with ThreadPoolExecutor(len(parts)) as pool:
         found = list(pool.map(run, parts))

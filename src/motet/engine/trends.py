@@ -33,7 +33,7 @@ from motet.kernels.trends import (
     measure_capacity,
     run_trends,
 )
-from motet.model.expression import Expression
+from motet.model.expression import Attribute, Expression
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import build_machine, build_queries_table
 from motet.plans.units import Unit
@@ -44,6 +44,7 @@ MEMORY_LIMIT = 4 << 30
 
 Codes = NDArray[np.int64]
 EncodeBoth = Callable[[pa.Array, pa.Array], tuple[Codes, Codes]]
+ListedEdges = tuple[Edges, tuple[AdjacentCondition, ...]]
 
 
 def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds: tuple[int, int]) -> list[pa.Table]:
@@ -55,8 +56,7 @@ def run_trend_query(program: Program, unit: Unit, encoded: EncodedEvents, bounds
         return []
     machine = build_machine(merged, encoded.classes)
     queries = build_queries_table(merged)
-    rows = np.arange(len(encoded.time)) if at is None else at
-    edges = build_edges(compiled, encoded, rows, _rank_both)
+    edges = build_edges(list_edges(compiled), encoded, at, _rank_both)
     mode = slot_mode(compiled)
     layouts = list_layouts(*compiled.channels.shape, rarely_large=False)
     capacity = measure_capacity(events, machine, edges, layouts[0], compiled.span.within)
@@ -81,18 +81,29 @@ def slot_mode(compiled: CompiledQuery) -> int:
     return STARTS if compiled.span.is_continuous else WINDOWS if compiled.span.within else PANES
 
 
-def build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[np.int64], encode: EncodeBoth) -> Edges:
-    """Build the transitions that are under conditions, over the events in these rows; `encode` codes both sides."""
+def build_edges(
+    listed: ListedEdges, encoded: EncodedEvents, rows: NDArray[np.int64] | None, encode: EncodeBoth
+) -> Edges:
+    """Build transitions that are under conditions over the events in these rows, or all; `encode` codes both sides."""
+    edges, conditions = listed
+    codes = [encode(*_evaluate_sides(encoded, rows, a.before, a.after)) for a in conditions]
+    before, after = np.empty((2, len(codes), len(encoded.time) if rows is None else len(rows)), np.int64)
+    for at, sides in enumerate(codes):
+        before[at], after[at] = sides
+    return edges._replace(before=before, after=after)
+
+
+def list_edges(compiled: CompiledQuery) -> ListedEdges:
+    """Return the transitions that are under conditions, for no events, and their conditions."""
     at = _node_positions(compiled)
     node_edges: dict[tuple[int, int], list[AdjacentCondition]] = {}
     for step in compiled.automaton.transitions:
         found = [a for a in compiled.adjacent if (a.source, a.target) == (at.get(step.source), step.position)]
         if found:
             node_edges[step.source, step.target] = found
-    conditions = [a for found in node_edges.values() for a in found]
-    codes = [encode(*_evaluate_sides(encoded, rows, a.before, a.after)) for a in conditions]
-    size = len(rows)
-    return Edges(
+    conditions = tuple(a for found in node_edges.values() for a in found)
+    nothing = np.zeros((len(conditions), 0), np.int64)
+    edges = Edges(
         source=np.array([source for source, _ in node_edges], np.int32),
         target=np.array([target for _, target in node_edges], np.int32),
         kind=np.array(
@@ -100,9 +111,10 @@ def build_edges(compiled: CompiledQuery, encoded: EncodedEvents, rows: NDArray[n
         ),
         offsets=offsets_of(node_edges.values()),
         operator=np.array([OPERATORS[a.operator] for a in conditions], np.int32),
-        before=np.array([before for before, _ in codes], np.int64).reshape(len(codes), size),
-        after=np.array([after for _, after in codes], np.int64).reshape(len(codes), size),
+        before=nothing,
+        after=nothing,
     )
+    return edges, conditions
 
 
 def _node_positions(compiled: CompiledQuery) -> dict[int, int]:
@@ -119,13 +131,16 @@ def _node_positions(compiled: CompiledQuery) -> dict[int, int]:
 
 
 def _evaluate_sides(
-    encoded: EncodedEvents, rows: NDArray[np.int64], before: Expression, after: Expression
+    encoded: EncodedEvents, rows: NDArray[np.int64] | None, before: Expression, after: Expression
 ) -> tuple[pa.Array, pa.Array]:
     """Evaluate both sides of a comparison, as values of one type."""
-    rows_array = pa.array(rows)
-    return unify_sides(
-        *(evaluate(side, lambda attribute: encoded.column(attribute.name).take(rows_array)) for side in (before, after))
-    )
+    chosen = None if rows is None else pa.array(rows)
+
+    def read(attribute: Attribute) -> pa.Array:
+        column = encoded.column(attribute.name)
+        return column if chosen is None else column.take(chosen)
+
+    return unify_sides(*(evaluate(side, read) for side in (before, after)))
 
 
 def unify_sides(before: pa.Array, after: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -79,12 +79,12 @@ def choose_format(output: str | Path | None) -> OutputFormat:
     found = ENDINGS.get(target.suffix.lower())
     if found in LAKES:  # such a table is a folder, too
         return found
+    if target.suffix.lower() == ".iceberg":
+        raise DataError(f"Iceberg has tables of a catalog only: write --output {target.stem} --format iceberg")
     if names_folder(output):
         return OutputFormat.PARQUET
     if target.exists() and not target.is_file():
         return OutputFormat.TABLE
-    if target.suffix.lower() == ".iceberg":
-        raise DataError(f"Iceberg has tables of a catalog only: write --output {target.stem} --format iceberg")
     if found is None:
         raise DataError(
             f"cannot tell the format of {target}: name it with one of {', '.join(ENDINGS)}, give --format, or write "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from motet.kernels.arrays import Flags, Ints
@@ -73,51 +75,169 @@ def take_first(
         taken[best] = True
 
 
-def take_occurrences(events: KeyedEvents, places: Ints, length: int, oldest: Ints) -> tuple[Ints, Ints]:
-    """Return the matches of a plain sequence that are taken PAST LAST EVENT: their events, `length` each, and keys.
+class Occurrences(NamedTuple):
+    """Matches of a sequence, one after the other: their events, as many for each, its key, and the end of the window
+    that takes it, where each window takes its own.
+    """
+
+    event: Ints
+    key: Ints
+    closes: Ints
+
+
+def take_occurrences(
+    events: KeyedEvents, places: Ints, length: int, oldest: Ints, within: int = 0, slide: int = 0
+) -> Occurrences:
+    """Return the matches of a sequence that are taken PAST LAST EVENT: with `slide`, those of each window.
 
     Bit p of `places[c]` says whether an event of class c may be bound to position p; `oldest[e]` is the earliest start
     of a match that ends with event e. For each position, the latest start of a beginning that ends there is kept: a
     match ends where that of the last position is not too old. Of the matches that end there, the one taken binds the
-    earliest events. No other match is looked at: O(events * positions).
+    earliest events, and one to each position, even where parts may be repeated. No other match is looked at: O(events *
+    positions), with SLIDE for each window that holds an event.
     """
-    bound = np.empty(events.time.size + length, np.int64)
-    keys = np.empty(events.time.size // length + 1, np.int64)
-    count = _take_occurrences(events, places, oldest, np.empty(length, np.int64), bound, keys)
-    return bound[: count * length], keys[:count]
+    latest = np.empty(length, np.int64)
+    if not slide:
+        out = _create_occurrences(events.time.size // length, length)
+        count = _take_occurrences(events, places, oldest, latest, out)
+        return Occurrences(out.event[: count * length], out.key[:count], out.closes[:count])
+    count = _take_in_windows(events, places, oldest, within, slide, latest, _create_occurrences(0, length))
+    out = _create_occurrences(count, length)
+    _take_in_windows(events, places, oldest, within, slide, latest, out)
+    return out
+
+
+def take_from_each(events: KeyedEvents, places: Ints, length: int, oldest: Ints) -> Occurrences:
+    """Return the matches of a sequence that are taken TO NEXT EVENT: of each first event the one that ends first. See
+    `take_occurrences`.
+    """
+    starts = int((places[events.klass] & 1).sum())
+    out = _create_occurrences(starts, length)
+    following = np.empty((length, int(np.diff(events.offsets).max(initial=0))), np.int64)
+    count = _take_from_each(events, places, oldest, np.empty(length, np.int64), following, out)
+    return Occurrences(out.event[: count * length], out.key[:count], out.closes[:count])
+
+
+def _create_occurrences(count: int, length: int) -> Occurrences:
+    return Occurrences(np.empty(count * length, np.int64), np.empty(count, np.int64), np.zeros(count, np.int64))
 
 
 @kernel
-def _take_occurrences(events: KeyedEvents, places: Ints, oldest: Ints, latest: Ints, bound: Ints, keys: Ints) -> int:
-    """Fill in the events and keys of matches that are taken; return how many there are. See `take_occurrences`."""
-    offsets, time, length = events.offsets, events.time, latest.size
+def _take_occurrences(events: KeyedEvents, places: Ints, oldest: Ints, latest: Ints, out: Occurrences) -> int:
+    """Fill in the matches that are taken; return how many there are. See `take_occurrences`."""
     count = 0
-    for key in range(offsets.size - 1):
-        fill(latest, MIN_TIME)
-        after_taken = offsets[key]
-        at = offsets[key]
-        while at < offsets[key + 1]:
-            now, first = time[at], at
-            found = np.int64(0)
-            while at < offsets[key + 1] and time[at] == now:
-                found |= places[events.klass[at]]
-                at += 1
-            if found == 0:
+    for key in range(events.offsets.size - 1):
+        begin, end = events.offsets[key], events.offsets[key + 1]
+        count = _take_in_range(events, places, oldest, key, begin, end, latest, out, count)
+    return count
+
+
+@kernel
+def _take_in_windows(
+    events: KeyedEvents, places: Ints, oldest: Ints, within: int, slide: int, latest: Ints, out: Occurrences
+) -> int:
+    """Fill in the matches that each window takes, or only count them if there is no room for any."""
+    time = events.time
+    count = 0
+    for key in range(events.offsets.size - 1):
+        begin, stop = events.offsets[key], events.offsets[key + 1]
+        end = begin
+        start = np.int64(MIN_TIME)
+        while begin < stop:
+            # The next window with an event; with a SLIDE that is longer than the window, an event may be in none.
+            start = max(start, ((time[begin] - within) // slide + 1) * slide)
+            while begin < stop and time[begin] < start:
+                begin += 1
+            end = max(begin, end)
+            while end < stop and time[end] < start + within:
+                end += 1
+            before = count
+            count = _take_in_range(events, places, oldest, key, begin, end, latest, out, count)
+            if out.key.size:
+                out.closes[before:count] = start + within
+            start += slide
+    return count
+
+
+@inner
+def _take_in_range(
+    events: KeyedEvents,
+    places: Ints,
+    oldest: Ints,
+    key: int,
+    begin: int,
+    end: int,
+    latest: Ints,
+    out: Occurrences,
+    count: int,
+) -> int:
+    """Take matches of the events from one index to another, after `count` others; return how many there are then."""
+    time, length = events.time, latest.size
+    fill(latest, MIN_TIME)
+    after_taken = at = begin
+    while at < end:
+        now, first = time[at], at
+        found = np.int64(0)
+        while at < end and time[at] == now:
+            found |= places[events.klass[at]]
+            at += 1
+        if found == 0:
+            continue
+        ends = found >> (length - 1) & 1
+        start = now if length == 1 else latest[length - 2]
+        if ends and start > MIN_TIME and start >= oldest[first]:
+            if out.key.size:
+                _bind_earliest(events, places, length, oldest[first], after_taken, out.event, count * length)
+                out.key[count] = key
+            count += 1
+            after_taken = at
+            fill(latest, MIN_TIME)
+            continue
+        for position in range(length - 1, 0, -1):
+            if found >> position & 1:
+                latest[position] = max(latest[position], latest[position - 1])
+        if found & 1:
+            latest[0] = now
+    return count
+
+
+@kernel
+def _take_from_each(
+    events: KeyedEvents, places: Ints, oldest: Ints, later: Ints, following: Ints, out: Occurrences
+) -> int:
+    """Fill in the match of each first event that has one; return how many there are. See `take_from_each`.
+
+    `following[p, e]` is the earliest event after event e of a key that may be bound to position p + 1, -1 if none.
+    """
+    time, length = events.time, later.size
+    count = 0
+    for key in range(events.offsets.size - 1):
+        begin, end = events.offsets[key], events.offsets[key + 1]
+        fill(later, -1)
+        at = end
+        while at > begin:
+            last = at
+            while at > begin and time[at - 1] == time[last - 1]:
+                at -= 1
+                for position in range(length - 1):
+                    following[position, at - begin] = later[position + 1]
+            for event in range(at, last):
+                for position in range(length):
+                    if places[events.klass[event]] >> position & 1:
+                        later[position] = event
+        for first in range(begin, end):
+            event, position = first, 0
+            if not places[events.klass[first]] & 1:
                 continue
-            ends = found >> (length - 1) & 1
-            start = now if length == 1 else latest[length - 2]
-            if ends and start > MIN_TIME and start >= oldest[first]:
-                _bind_earliest(events, places, length, oldest[first], after_taken, bound, count * length)
-                keys[count] = key
+            while event >= 0:
+                out.event[count * length + position] = event
+                if position == length - 1:
+                    break
+                event = following[position, event - begin]
+                position += 1
+            if event >= 0 and time[first] >= oldest[event]:
+                out.key[count] = key
                 count += 1
-                after_taken = at
-                fill(latest, MIN_TIME)
-                continue
-            for position in range(length - 1, 0, -1):
-                if found >> position & 1:
-                    latest[position] = max(latest[position], latest[position - 1])
-            if found & 1:
-                latest[0] = now
     return count
 
 

@@ -38,6 +38,7 @@ BASELINES: dict[str, dict[str, tuple[str, ...]]] = {
         "x86-64": (),
     },
     "aarch64": {"generic": ()},
+    "arm64": {"generic": ()},  # what macOS calls it
 }
 IMPORTED = re.compile(r"^from motet\.kernels\.(\w+) import", re.MULTILINE)
 

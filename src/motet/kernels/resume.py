@@ -15,6 +15,7 @@ import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
+from motet.kernels.ragged import offsets_from_counts
 from motet.kernels.slots import (
     BASE,
     EMPTY,
@@ -79,6 +80,22 @@ def view_states(offsets: Ints, words: Ints) -> States:
 def grow_states(states: States) -> States:
     """Copy states to a buffer of twice the size."""
     return view_states(states.offsets, np.concatenate((states.words, np.empty_like(states.words))))
+
+
+def gather_states(words: Ints, begins: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+    """Return the offsets and words of states that lie anywhere in some words. O(words of these)."""
+    offsets = offsets_from_counts(sizes)
+    found = np.empty(offsets[-1], np.int64)
+    _gather_words(words, begins, offsets, found)
+    return offsets, found
+
+
+@kernel
+def _gather_words(words: Ints, begins: Ints, offsets: Ints, found: Ints) -> None:
+    for state in range(begins.size):
+        shift = begins[state] - offsets[state]
+        for at in range(offsets[state], offsets[state + 1]):
+            found[at] = words[at + shift]
 
 
 def max_slots(states: States) -> int:

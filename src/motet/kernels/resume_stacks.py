@@ -3,7 +3,7 @@
 What a key needs to go on is its events in the window, which stay where they are between runs; the entries saved for its
 front, which are only taken from the end until the front is rebuilt; and a *record* of the rest: the windows due, when
 NEGs were violated, the columns of the back that are not as in the identity, and the rows of starts. Only the record is
-written anew in each run, and its size does not depend on the window.
+written anew in each run, where the last one was if it fits, and its size does not depend on the window.
 
 A record is a sequence of 64-bit words: how many windows due, NEGs, columns and totals of starts it holds; then for each
 window due its query, first and last; for each NEG its number and time; for each column its node and totals; for each
@@ -456,10 +456,15 @@ def _save_key(state: StackState, stacks: Stacks, inputs: Inputs, keys: FedKeys, 
                 at = _write_totals(keys, at + 1, stacks.suffix, total, 1)
                 count += 1
     records[head + RECORD_TOTALS] = count
-    heads[row, RECORD] = head
+    if at - head <= heads[row, RECORD_SIZE]:  # in place of the last one
+        place = heads[row, RECORD]
+        for word in range(at - head):
+            records[place + word] = records[head + word]
+    else:
+        heads[row, RECORD] = head
+        words[FREE_RECORD] = at
     heads[row, RECORD_SIZE] = at - head
     heads[row, WAKE] = _next_wakeup_time(state, inputs)
-    words[FREE_RECORD] = at
 
 
 @inner

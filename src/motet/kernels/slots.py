@@ -176,7 +176,7 @@ def finish_key(state: SlotState, totals: Totals, output: ResultRows, status: int
     in_use = state.nodes.in_use
     for node in range(in_use.size):
         if in_use[node]:
-            clear_totals(totals, node * totals.slots, totals.slots)
+            clear_totals(totals, node * totals.slots, state.words[HI] + 1)  # later slots were never written
             in_use[node] = False
 
 
@@ -437,7 +437,8 @@ def _expire_starts(
         if bad < 0:
             return OVERFLOWED
         for row in range(state.nodes.in_use.size):
-            clear_totals(totals, row * totals.slots + lo, 1)
+            if state.nodes.in_use[row]:
+                clear_totals(totals, row * totals.slots + lo, 1)
         words[LO] = lo + 1
     return DONE
 

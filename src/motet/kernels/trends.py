@@ -578,7 +578,7 @@ def _clear_row(trend: Trend, row: int) -> None:
     """Empty a row that is in use."""
     state, totals = trend.state, trend.totals
     if state.nodes.in_use[row]:
-        clear_totals(totals, row * totals.slots, totals.slots)
+        clear_totals(totals, row * totals.slots, state.words[HI] + 1)
         state.nodes.in_use[row] = False
 
 
@@ -586,7 +586,7 @@ def _clear_row(trend: Trend, row: int) -> None:
 def _copy_row(trend: Trend, source: int, target: int) -> None:
     """Copy a row to another."""
     state, totals = trend.state, trend.totals
-    copy_totals(totals, source * totals.slots, totals, target * totals.slots, totals.slots)
+    copy_totals(totals, source * totals.slots, totals, target * totals.slots, state.words[HI] + 1)
     state.nodes.in_use[target] = True
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from typing import NamedTuple
 
 from motet.errors import Diagnostic, QueryError, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, Literal, attributes, variables, walk
@@ -35,6 +37,7 @@ _MAX_LENGTH = 2**61  # microseconds or events: added to any time, it stays below
 # What one query may ask for before anything is computed.
 _MAX_WINDOWS = 1_000_000  # that hold an event
 _MAX_POSITIONS = 1_000  # of a pattern: events that it binds, each copy of a repetition by itself
+_MAX_STEPS = 30_000  # from one event of a pattern to one that may follow
 _MAX_CONDITIONS = 5_000
 
 
@@ -219,13 +222,17 @@ class _QueryChecker:
             self._report("a name cannot be empty", self.query.span, "give it letters")
 
     def _check_size(self) -> None:
-        """Find the smallest part that stands for too many events, and too many conditions."""
-        for part in reversed(list(walk_pattern(self.query.pattern))):
-            size = _count_positions(part)
-            if size > _MAX_POSITIONS:
-                hint = f"at most {_MAX_POSITIONS:,} in a pattern: A+ and A{{2,}} have no limit, and cost less"
-                self._report(f"this stands for {size:,} events", part.span or self.query.span, hint)
-                break
+        """Find the smallest part that stands for too many events or steps, and too many conditions."""
+        parts = list(reversed(list(walk_pattern(self.query.pattern))))
+        large = next((part for part in parts if _count_positions(part) > _MAX_POSITIONS), None)
+        if large is not None:
+            hint = f"at most {_MAX_POSITIONS:,} in a pattern: A+ and A{{2,}} have no limit, and cost less"
+            self._report(f"this stands for {_count_positions(large):,} events", large.span or self.query.span, hint)
+        elif _count_ways(parts[-1]).steps > _MAX_STEPS:
+            large = next(part for part in parts if _count_ways(part).steps > _MAX_STEPS)
+            message = f"there are {_count_ways(large).steps:,} ways from one event of this to one that may follow"
+            hint = f"at most {_MAX_STEPS:,} in a pattern: what is optional may be followed by all that comes after it"
+            self._report(message, large.span or self.query.span, hint)
         if len(self.query.conditions) > _MAX_CONDITIONS:
             hint = f"at most {_MAX_CONDITIONS:,}: ranges and IN take less"
             self._report(f"WHERE has {len(self.query.conditions):,} conditions", self.query.span, hint)
@@ -547,10 +554,53 @@ def _count_positions(pattern: Pattern) -> int:
     """Count the events that a pattern has a position for, each copy that a repetition makes by itself."""
     match pattern:
         case Repeat(part, low, high):
-            return _count_positions(part) * max(low + 1 if high is None else high, 1)
+            return _count_positions(part) * max(low if high is None else high, 1)
         case Seq(parts) | And(parts) | Or(parts):
             return sum(map(_count_positions, parts))
     return 1
+
+
+class _Ways(NamedTuple):
+    """How many events a part may begin and end with, whether it may be left out, and the steps between its events."""
+
+    first: int = 0
+    last: int = 0
+    empty: bool = True
+    steps: int = 0
+
+    def then(self, other: _Ways) -> _Ways:
+        return _Ways(
+            self.first + self.empty * other.first,
+            other.last + other.empty * self.last,
+            self.empty and other.empty,
+            self.steps + other.steps + self.last * other.first,
+        )
+
+
+def _count_ways(pattern: Pattern) -> _Ways:
+    """Count the steps of a pattern's automaton. O(events)."""
+    match pattern:
+        case Event():
+            return _Ways(1, 1, False)
+        case Seq(parts):
+            return reduce(_Ways.then, map(_count_ways, parts), _Ways())
+        case Or(parts):
+            found = [_count_ways(part) for part in parts]
+            first, last = sum(part.first for part in found), sum(part.last for part in found)
+            return _Ways(first, last, any(part.empty for part in found), sum(part.steps for part in found))
+        case And(parts):
+            found = [_count_ways(part) for part in parts]
+            return _Ways(1, 1, all(part.empty for part in found), sum(part.steps for part in found))
+        case Repeat(part, low, None):
+            once = _count_ways(part)
+            looped = once._replace(empty=once.empty or not low, steps=once.steps + once.last * once.first)
+            return reduce(_Ways.then, [once] * (low - 1) + [looped], _Ways())
+        case Repeat(part, low, high):
+            once, tail = _count_ways(part), _Ways()
+            for _ in range(low, high or 0):
+                tail = once.then(tail)._replace(empty=True)
+            return reduce(_Ways.then, [*[once] * low, tail], _Ways())
+    return _Ways()
 
 
 # Columns of the result

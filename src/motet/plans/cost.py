@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.kernels.ragged import take_rows
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import MergedAutomaton, count_touched_totals
 from motet.plans.pairs import Pairs
@@ -272,8 +273,10 @@ class SlotParts(Parts):
         starting = np.isin(source, list(merged.starts))
         cells = max(load.cells_with(sum(map(load.rate, merged.symbols)), whole.widest), 1e-12)
         reached = estimate_reach(merged.size, sorted(merged.starts), source, target, rates / cells)
-        nodes = [np.array(sorted(set(own)), np.int64) for own in merged.nodes]
-        owners = [np.flatnonzero(np.isin([edge.target for edge in merged.edges], own)) for own in nodes]
+        ends = np.array([edge.target for edge in merged.edges], np.int64)
+        by_end = np.argsort(ends, kind="stable")
+        into = np.searchsorted(ends[by_end], np.arange(merged.size + 1))
+        owners = [by_end[take_rows(into, np.array(sorted(set(own)), np.int64))[1]] for own in merged.nodes]
         live = rates * reached[source]
         weighed = live * np.isin(target, list(merged.having_channels))
         builder.add(

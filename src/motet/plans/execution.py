@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from motet.plans.compiled import CompiledQuery
 from motet.plans.machine import MergedAutomaton
@@ -21,6 +21,31 @@ class SharedPart:
 
     part: str
     queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ExecutionRecord:
+    """What was executed for some queries, as plain data: it can come from another process."""
+
+    strategy: str
+    queries: tuple[str, ...]
+    shared: tuple[SharedPart, ...]
+    signature: str
+
+    def describe(self) -> dict[str, object]:
+        """Describe it as plain data."""
+        return {
+            "strategy": self.strategy,
+            "queries": list(self.queries),
+            "shared": [{"part": each.part, "queries": list(each.queries)} for each in self.shared],
+            "signature": self.signature,
+        }
+
+
+def read_record(described: Mapping[str, Any]) -> ExecutionRecord:
+    """Return what `ExecutionRecord.describe` described."""
+    shared = tuple(SharedPart(each["part"], tuple(each["queries"])) for each in described["shared"])
+    return ExecutionRecord(described["strategy"], tuple(described["queries"]), shared, described["signature"])
 
 
 class Structure(Protocol):
@@ -53,14 +78,14 @@ class Execution:
     def shared(self) -> tuple[SharedPart, ...]:
         return tuple(self.structure.find_shared()) if len(self.queries) > 1 else ()
 
+    @property
+    def record(self) -> ExecutionRecord:
+        """The same as plain data."""
+        return ExecutionRecord(self.strategy, self.queries, self.shared, self.signature)
+
     def describe(self) -> dict[str, object]:
         """Describe it as plain data."""
-        return {
-            "strategy": self.strategy,
-            "queries": list(self.queries),
-            "shared": [{"part": each.part, "queries": list(each.queries)} for each in self.shared],
-            "signature": self.signature,
-        }
+        return self.record.describe()
 
 
 # By branch and unit, both by number: detection has one unit.

@@ -109,8 +109,8 @@ class UnitSearch:
         density = [self._measure_density(at) for at in dense_first]
         jumps = sorted(range(1, len(density)), key=lambda at: density[at] - density[at - 1])
         for cut in jumps[:MOST_SPLITS]:
-            dense = dense_first[:cut]
-            starts.append([("pairs", dense), ("slots", [at for at in every if at not in dense])])
+            dense = set(dense_first[:cut])
+            starts.append([("pairs", dense_first[:cut]), ("slots", [at for at in every if at not in dense])])
         windows: dict[UnitProfile, list[int]] = {}
         for at in every:
             windows.setdefault(self.kinds[at], []).append(at)

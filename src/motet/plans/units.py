@@ -242,7 +242,8 @@ def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) ->
     if able:
         paired = merge([queries[at] for at in able])
         parts["pairs"] = PairParts(paired, merge_pairs(paired, share_all), load).spread(able, len(queries))
-    search = UnitSearch(queries, parts, lambda form, at: form != "pairs" or at in able, load)
+    is_able = set(able)
+    search = UnitSearch(queries, parts, lambda form, at: form != "pairs" or at in is_able, load)
     found: list[Unit] = []
     for form, places in search.find_division():
         members = [queries[at] for at in places]
@@ -263,8 +264,11 @@ def _divide_stacks(unit: Unit, merge: Merge, load: Load) -> list[Unit]:
     if unit.strategy is not Strategy.STACKS or len(unit.queries) == 1:
         return [unit]
     merged = unit.merged
-    steps = [set(nodes) - merged.starts for nodes in merged.nodes]
-    connected = group_connected([at for at, nodes in enumerate(steps) if node in nodes] for node in range(merged.size))
+    having: dict[int, list[int]] = {}
+    for at, nodes in enumerate(merged.nodes):
+        for node in set(nodes) - merged.starts:
+            having.setdefault(node, []).append(at)
+    connected = group_connected(having.values())
     places = {compiled.number: at for at, compiled in enumerate(unit.queries)}
     alike = _group_queries(unit.queries, lambda compiled: connected(places[compiled.number]))
     divisions = [

@@ -50,6 +50,8 @@ def normalize_value(value: Any) -> Any:
             return value
         case dt.date():
             return dt.datetime(value.year, value.month, value.day)
+        case Decimal() if abs(value) > 2**53:
+            return value  # a double does not hold it: it is returned, and nothing is computed with it
         case Decimal():
             return normalize_value(float(value))
         case _:

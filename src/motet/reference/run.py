@@ -8,13 +8,14 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.model.expression import Expression, variables
+from motet.model.expression import Attribute, Expression, KleeneAggregate, variables, walk
 from motet.model.pattern import Event
 from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
@@ -68,6 +69,7 @@ def evaluate(
     """Evaluate a workload over rows in any order. A whole-number time is `tick` microseconds long."""
     workload = read_durations(workload, rows, time, tick)
     events, invalid_rows = read_events(workload, rows, time, type, tick)
+    refuse_large_decimals(workload, events)
     totals = OracleTotals()
     found: list[dict[str, Any]] = []
     for query in workload.queries:
@@ -115,6 +117,21 @@ def read_events(
             types.add(type_name(values[type]))
         events.append(Occurrence(index, event.time, row, values, frozenset(types)))
     return sorted(events, key=lambda event: event.time), len(rows) - len(events)
+
+
+def refuse_large_decimals(workload: Workload, events: Sequence[Occurrence]) -> None:
+    """Raise an error if something is computed, compared or grouped by a decimal that a double does not hold."""
+    expressions: list[Expression | None] = [definition.condition for definition in workload.definitions]
+    names: set[str | None] = set()
+    for query in workload.queries:
+        computed = [item.expression for item in query.returns if isinstance(item, Computed)]
+        expressions += [*query.conditions, *(each for each in computed if not isinstance(each, Attribute))]
+        names |= {*query.partition, *(item.name for item in query.aggregates)}
+    read = (node for expression in expressions if expression is not None for node in walk(expression))
+    names |= {node.name for node in read if isinstance(node, Attribute | KleeneAggregate)}
+    for event in events:
+        if any(isinstance(event.values.get(name), Decimal) for name in names if name is not None):
+            raise DataError("decimals beyond 2^53 are returned, but not computed with")
 
 
 def read_values(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -248,6 +248,9 @@ def _keep_weakest(guards: Iterable[Guard]) -> Ways:
 
 def max_bindings(graph: PositionGraph, positions: frozenset[int]) -> float:
     """Return the largest number of events that one match may bind to some positions; infinite where they repeat."""
+    found = [item.position for item in graph.items if isinstance(item, Leaf)]
+    if len(found) == len(graph.items) and len(positions) == 1 and all(p < q for p, q in graph.follow):
+        return float(not positions.isdisjoint(found))  # nothing is repeated
     weights = [
         float(item.position in positions)
         if isinstance(item, Leaf)

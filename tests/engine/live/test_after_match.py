@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -103,3 +104,16 @@ def test_rows_of_a_taken_match_stay_until_none_of_them_is_needed() -> None:
         assert len(stream.branches[0].rows) <= 12
     results = pa.concat_tables([*found, stream.finish().results])
     assert_same_results(results, enumerate_table(workload, build_stream_table(rows)))
+
+
+def test_what_a_not_forbade_is_not_taken_once_its_rows_are_gone() -> None:
+    workload = parse("RETURN * PATTERN SEQ(NOT C, A a, B b) WITHIN 6 AFTER MATCH SKIP PAST LAST EVENT")
+    dice = Random(157)
+    dice.randint(2, 6)
+    rows: Rows = []
+    for _ in range(40):
+        before = rows[-1]["time"] if rows else 0
+        rows.append({"time": before + dice.choice([1, 1, 1, 2]), "type": dice.choice("AABBC"), "k": dice.randint(0, 3)})
+    batches = [([row], row["time"] * SECOND) for row in rows]
+    found = run_stream(workload, batches, [True] * len(batches))
+    assert_same_results(found, enumerate_table(workload, build_stream_table(rows)))

@@ -98,7 +98,7 @@ class CompiledPlan:
             node: compile_loop_tests(node, self.compiler) for node in self.nodes if isinstance(node, LoopNode)
         }
         self.codes: Mapping[int, QueryCode] = {
-            each.query.number: compile_conditions(each, self.compiler) for each in planned
+            each.query.number: compile_conditions(each, self.compiler, types) for each in planned
         }
         self.others: dict[int, list[Sink]] = {}
         self.scans: dict[int, list[int]] = {}

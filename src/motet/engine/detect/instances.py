@@ -132,12 +132,16 @@ class PlanRunner:
     """Run of a compiled plan over the events of a branch; the instances of its nodes lie in one arena."""
 
     def __init__(
-        self, plan: CompiledPlan, encoded: EncodedEvents, expressions: CompiledExpressions, bounds: SinkBounds
+        self,
+        plan: CompiledPlan,
+        encoded: EncodedEvents,
+        expressions: CompiledExpressions,
+        bounds: SinkBounds,
+        budget: MemoryBudget,
     ) -> None:
-        options = plan.program.options
         self.plan, self.encoded, self.expressions = plan, encoded, expressions
         self.values, self.code = expressions.values, expressions.code
-        self.budget = MemoryBudget(options.memory_bytes, truncate=options.on_limit == "truncate")
+        self.budget = budget
         self.of_class = {
             symbol: np.array([symbol in found for found in encoded.classes], np.bool_)
             for symbol in {symbol for found in encoded.classes for symbol in found}

@@ -24,7 +24,7 @@ from motet.errors import DataError
 from motet.model.expression import Attribute, Comparison, Expression, attributes, conjuncts, variables
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.selectivity import TypedTest, make_typed_test
-from motet.template.symbols import Symbol
+from motet.template.symbols import Symbol, strip_variables
 
 Floats = NDArray[np.float64]
 
@@ -105,6 +105,7 @@ class EventSample:
         self._intervals = [self._draw_interval(int(at), within, rows) for at in self._draw_starts()]
         self._drawn: dict[Symbol, DrawnEvents] = {}
         self._matrices: dict[TypedTest, Floats] = {}
+        self._sides: dict[tuple[Expression, Symbol], Floats | None] = {}
 
     def _draw_starts(self) -> Ints:
         count = len(self.encoded.time)
@@ -169,8 +170,15 @@ class EventSample:
         turned = attributes(test)[0].variable != str(one)
         return self._matrices[key].transpose(0, 2, 1) if turned else self._matrices[key]
 
-    def _side(self, expression: Expression, drawn: DrawnEvents) -> Floats | None:
-        """Return a number for each event that was drawn, null as NaN; None for what is no number."""
+    def _side(self, expression: Expression, symbol: Symbol) -> Floats | None:
+        """Return a number for each event that was drawn for a symbol, null as NaN; None for what is no number."""
+        key = strip_variables(expression), symbol
+        if key not in self._sides:
+            self._sides[key] = self._compute_side(*key)
+        return self._sides[key]
+
+    def _compute_side(self, expression: Expression, symbol: Symbol) -> Floats | None:
+        drawn = self._draw_events(symbol)
         places = pa.array(drawn.events.ravel())
         found = evaluate(expression, lambda attribute: self.encoded.column(attribute.name).take(places), len(places))
         if not (pa.types.is_floating(found.type) or pa.types.is_integer(found.type)):
@@ -182,7 +190,7 @@ class EventSample:
         rows, columns = (self._draw_events(symbol) for symbol in symbols)
         match test:
             case Comparison(operator, left, right) if variables(left) == {"0"} and variables(right) == {"1"}:
-                x, y = self._side(left, rows), self._side(right, columns)
+                x, y = self._side(left, symbols[0]), self._side(right, symbols[1])
                 if x is not None and y is not None:
                     holds = _COMPARE[operator](x[:, :, None], y[:, None, :]) & rows.present[:, :, None]
                     apart = rows.events[:, :, None] != columns.events[:, None, :]

@@ -54,7 +54,7 @@ class QueryRun:
         self.planned = planned
         self.query = planned.query
         self.codes = runner.plan.codes[self.query.number]
-        self.finds_occurrences = self.query.is_sequence_past_last  # the taken matches alone, in one pass
+        self.finds_occurrences = self.query.finds_occurrences  # the taken matches alone, in one pass
         self.bounds = bounds
         self.start_time = start_time
         self.match_limit = MatchLimit(self.program.options.match_limit, self.query.span)
@@ -71,9 +71,7 @@ class QueryRun:
     def list_matches(self, alternative: int) -> Iterator[pa.Table]:
         """Yield the rows of an alternative whose root is not run by the kernel."""
         if self.finds_occurrences:
-            found = list_occurrences(self.query, self.encoded)
-            self.taken.append(found)
-            yield from self.add_matches(alternative, found)
+            yield from self._list_occurrences(alternative)
             return
         match_filter, limit = self._filter_of(alternative), self.match_limit.limit
         # One more than may be is enough to know; but where matches are filtered later, any may be the one to keep.
@@ -88,13 +86,12 @@ class QueryRun:
         """Yield the rows of matches that pass the filter of an alternative; aggregates have theirs at the end."""
         match_filter = self._filter_of(alternative)
         found = match_filter.filter(block)
-        kept = self.match_limit.admit(found.key, match_times(found, self.encoded)[1])
+        kept = self._admit(found)
         if kept is not None:
-            self._exceed_limit(f"more than {self.match_limit.limit:,} matches in one window")
             found = mask_bindings(found, kept)
         if not len(found.key) or self._is_full:
             return
-        if self.query.query.after_match is not AfterMatch.ALL and not self.finds_occurrences:
+        if self.query.query.after_match is not AfterMatch.ALL:
             # Which matches are taken is known when all are there.
             self._wait(match_filter, found)
         elif not self.query.query.is_aggregate:
@@ -104,6 +101,38 @@ class QueryRun:
         else:
             # Which of its alternatives a match counts by is known when all are there.
             self._wait(match_filter, found)
+
+    def _admit(self, found: Matches) -> Any:
+        """Return a mask of the matches that are not beyond the limit; None where all are."""
+        kept = self.match_limit.admit(found.key, match_times(found, self.encoded)[1])
+        if kept is not None:
+            self._exceed_limit(f"more than {self.match_limit.limit:,} matches in one window")
+        return kept
+
+    def _list_occurrences(self, alternative: int) -> Iterator[pa.Table]:
+        """Yield the rows of the matches that AFTER MATCH SKIP takes; of aggregates, contributions at the end."""
+        found, closes = list_occurrences(self.query, self.encoded)
+        takes_by_window = self.query.takes_by_window
+        kept = self._admit(found)
+        if takes_by_window and self.start_time is not None:  # only windows that were seen from their beginning
+            seen = closes - self.query.span.within >= self.start_time
+            kept = seen if kept is None else seen & kept
+        if kept is not None:
+            found, closes = mask_bindings(found, kept), closes[kept]
+        if not len(found.key):
+            return
+        self.taken.append(found)
+        match_filter = self._filter_of(alternative)
+        if not self.query.query.is_aggregate:
+            if takes_by_window:  # a match is returned once, whichever windows take it
+                found = mask_bindings(found, _is_new(found, set()))
+            yield from self._list_rows(match_filter, found)
+            return
+        if takes_by_window:
+            which = np.arange(len(found.key))
+            self._added = [build_contributions(self.query, found, which, {END: closes}, self.runner, self.program)]
+        else:
+            self._added = [self._build_contributions([(match_filter, found)])]
 
     def _wait(self, match_filter: MatchFilter, found: Matches) -> None:
         self._waiting.append((match_filter, found))

@@ -15,10 +15,12 @@ from motet.engine.detect.bindings import check_overflow, entries_at, longest_mat
 from motet.engine.detect.compiled_plan import RowLayout
 from motet.engine.detect.instances import PlanRunner
 from motet.engine.detect.rules import QueryCode, position_slots
-from motet.engine.encode import Ints
+from motet.engine.encode import Ints, as_one_array
 from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
 from motet.kernels.operators import MatchOutput
+from motet.kernels.order import sort_rows
 from motet.kernels.ragged import offsets_from_counts
+from motet.model.expression import Attribute
 from motet.plans.detect.query import DetectQuery
 from motet.template.positions import max_bindings
 
@@ -29,49 +31,54 @@ class LayoutBuilder:
     def __init__(self, runner: PlanRunner, events: Mapping[str, pa.Array]) -> None:
         self.plan, self.encoded, self.events = runner.plan, runner.encoded, events
         self.program = runner.plan.program
+        # What is sorted when all is there is not sorted before; moving structs would cost as much as building them.
+        self.sorts = any(pa.types.is_nested(field.type) for field in self.program.result_schema)
         self.own = {name: events[name] for name in self.program.schema.own_columns.names if name in events}
 
     def build(self, found: MatchOutput) -> Iterator[pa.Table]:
-        """Yield the rows of matches, a table for each layout; matches are sorted by query and time."""
+        """Yield the rows of matches, a table for each layout; those with structs are sorted by query and time."""
         sinks = self.plan.plain_sinks
         if len(sinks.layouts) == 1:
-            yield self._build_table(sinks.layouts[0], found, _time_order(found.sink, found.first, found.last))
+            rows = _time_order(found.sink, found.first, found.last) if self.sorts else slice(None)
+            yield self._build_table(sinks.layouts[0], found, rows)
             return
         layout = sinks.layout[found.sink]
         for number in np.unique(layout).tolist():
             rows = np.flatnonzero(layout == number)
-            rows = rows[_time_order(found.sink[rows], found.first[rows], found.last[rows])]
+            if self.sorts:
+                rows = rows[_time_order(found.sink[rows], found.first[rows], found.last[rows])]
             yield self._build_table(sinks.layouts[number], found, rows)
 
-    def _build_table(self, layout: RowLayout, found: MatchOutput, rows: Ints) -> pa.Table:
+    def _build_table(self, layout: RowLayout, found: MatchOutput, rows: Any) -> pa.Table:
+        """Build the rows of some matches, or of all by a slice. The output is reused: no row is a view of it."""
         program, sink = self.program, found.sink[rows]
         sinks = self.plan.plain_sinks
-        is_one = bool(sink[0] == sink[-1])  # rows are sorted by sink
+        is_one = bool(sink[0] == sink[-1] and (sink == sink[0]).all())
+        first, last = (times.copy() if isinstance(rows, slice) else times[rows] for times in (found.first, found.last))
         columns: dict[str, Any] = {
-            "query": pa.repeat(sinks.names[int(sink[0])], len(rows)) if is_one else sinks.names.take(pa.array(sink)),
-            "start": program.schema.from_microseconds(found.first[rows]),
-            "end": program.schema.from_microseconds(found.last[rows]),
+            "query": pa.repeat(sinks.names[int(sink[0])], len(sink)) if is_one else sinks.names.take(pa.array(sink)),
+            "start": program.schema.from_microseconds(first),
+            "end": program.schema.from_microseconds(last),
         }
         for name in layout.groups:
             columns[name] = self.encoded.keys[name].take(pa.array(found.key[rows]))
         for at, (label, attribute) in enumerate(layout.labels):
             place = sinks.columns[sink[:1] if is_one else sink, at]
             same = is_one or bool((place == place[0]).all())
-            events = found.columns[place[0], rows] if same else found.columns[place, rows]
+            events = found.columns[place[0], rows] if same else found.columns[place, np.arange(len(found.sink))[rows]]
             events = pa.array(self.encoded.rows[events])
             read = self.own if attribute is None else {attribute: self.events[attribute]}
             arrays = [pc.take(column, events, boundscheck=False) for column in read.values()]
             columns[label] = arrays[0] if attribute is not None else pa.StructArray.from_arrays(arrays, list(read))
-        return as_result_rows(columns, program.result_schema, len(rows))
+        return as_result_rows(columns, program.result_schema, len(sink))
 
 
 def _time_order(sink: NDArray[np.int32], first: Ints, last: Ints) -> Ints:
     """Return the order of matches by sink, first and last time."""
-    begin, length = int(first.min()), int((last - first).max()) + 1
-    duration = (int(first.max()) - begin + 1) * length
-    if duration * (int(sink.max()) + 1) < 1 << 62:  # all three in one number
-        return np.argsort(sink.astype(np.int64) * duration + (first - begin) * length + (last - first))
-    return np.lexsort((last, first, sink))
+    begin, took = first - first.min(), last - first
+    keys = [(sink, int(sink.max()) + 1), (begin, int(begin.max()) + 1), (took, int(took.max()) + 1)]
+    order = sort_rows(keys)
+    return np.arange(len(sink)) if order is None else order
 
 
 def as_result_rows(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
@@ -94,7 +101,7 @@ class MatchTableBuilder:
         self.encoded, self.expressions = runner.encoded, runner.expressions
         program = runner.plan.program
         own = {name: events[name] for name in program.schema.own_columns.names if name in events}
-        self.columns = list(own.values())
+        self.own = own
         self.fields = [pa.field(name, array.type) for name, array in own.items()]
         self.schema, self.result_schema = program.schema, program.result_schema
         self.column_names = program.column_names[query.number]
@@ -113,31 +120,39 @@ class MatchTableBuilder:
         for label, what in match_columns(self.query):
             if isinstance(what, frozenset):
                 values = self._bound_events(found, what)
-            else:
+            elif label in self.codes.computed:
                 values = self._compute_column(found, self.codes.computed[label])
+            else:
+                assert isinstance(what, Attribute)
+                rows = self._single_rows(found, self.query.positions.find(what.variable))[0]
+                values = pc.take(self.own[what.name], rows, boundscheck=False)
             columns[self.column_names[label]] = values
         return as_result_rows(columns, self.result_schema, size)
 
     def _bound_events(self, found: Matches, positions: frozenset[int]) -> pa.Array:
         """Return the events of a variable: a list where it may be bound more than once, else the event or null."""
-        several = max_bindings(self.query.positions.graph, positions) > 1
-        column = None if several else _single_event_column(found, positions)
-        if column is not None:
-            return self._structs(pa.array(self.encoded.rows[column]))
-        entries, match_of = entries_at(found, positions)
-        rows = self.encoded.rows[found.event[entries]]
-        if several:
+        if max_bindings(self.query.positions.graph, positions) > 1:
+            entries, match_of = entries_at(found, positions)
             counts = np.bincount(match_of, minlength=len(found.key))
             offsets = offsets_from_counts(counts).astype(np.int32)
-            return pa.ListArray.from_arrays(pa.array(offsets), self._structs(pa.array(rows)))
+            rows = pa.array(self.encoded.rows[found.event[entries]])
+            return pa.ListArray.from_arrays(pa.array(offsets), self._structs(rows))
+        return self._structs(*self._single_rows(found, positions))
+
+    def _single_rows(self, found: Matches, positions: frozenset[int]) -> tuple[pa.Array, NDArray[np.bool_] | None]:
+        """Return the row of the event that each match binds to the positions, and which bind none, if any may."""
+        column = _single_event_column(found, positions)
+        if column is not None:
+            return pa.array(self.encoded.rows[column]), None
+        entries, match_of = entries_at(found, positions)
         one = np.zeros(len(found.key), np.int64)
         none = np.ones(len(found.key), np.bool_)
-        one[match_of] = rows
+        one[match_of] = self.encoded.rows[found.event[entries]]
         none[match_of] = False
-        return self._structs(pa.array(one, mask=none), none)
+        return pa.array(one, mask=none), none
 
     def _structs(self, rows: pa.Array, none: Any = None) -> pa.Array:
-        arrays = [pc.take(column, rows, boundscheck=False) for column in self.columns]
+        arrays = [pc.take(column, rows, boundscheck=False) for column in self.own.values()]
         mask = None if none is None or not none.any() else pa.array(none)
         return pa.StructArray.from_arrays(arrays, fields=self.fields, mask=mask)
 
@@ -175,14 +190,12 @@ def _single_event_column(found: Matches, positions: frozenset[int]) -> Ints | No
 
 def decode_columns(events: pa.Table) -> dict[str, pa.Array]:
     """Return the columns that structs of events are made of."""
-    return {name: _one_array(events.column(name)) for name in events.column_names}
+    return {name: _decode_column(events.column(name)) for name in events.column_names}
 
 
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
+def _decode_column(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array, its dictionary decoded."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    array = as_one_array(column)
     return array.cast(decode_type(array.type)) if pa.types.is_dictionary(array.type) else array
 
 

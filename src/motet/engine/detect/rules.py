@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from motet.engine.detect.code import ExpressionCompiler, build_conditions
@@ -21,7 +22,7 @@ from motet.kernels.match_filter import (
     Rules,
 )
 from motet.kernels.ragged import flatten_lists
-from motet.model.expression import variables
+from motet.model.expression import At, Attribute, Expression, variables
 from motet.model.query import Computed, Policy
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.plans.detect.query import DetectQuery
@@ -43,17 +44,29 @@ class QueryCode:
 
     match_conditions: dict[int, int]  # by number in the query, those that are tested on matches
     absent: tuple[tuple[int, ...], ...]
-    computed: dict[str, int]  # by label of RETURN
+    computed: dict[str, int]  # by label of RETURN, exact decimals left out
 
 
-def compile_conditions(planned: PlannedQuery, compiler: ExpressionCompiler) -> QueryCode:
+def is_exact_decimal(expression: Expression, columns: pa.Schema) -> bool:
+    """Return whether an expression is a decimal of an event, which is returned as it is: codes have it as a double."""
+    match expression:
+        case Attribute(_, name, At.EACH) if name in columns.names:
+            return bool(pa.types.is_decimal(columns.field(name).type))
+    return False
+
+
+def compile_conditions(planned: PlannedQuery, compiler: ExpressionCompiler, columns: pa.Schema) -> QueryCode:
     """Compile what is tested on whole matches, and what RETURN computes from them."""
     query = planned.query
     names, symbols = query.names, query.name_symbols
     tested = {at for each in planned.alternatives for at in each.residual}
     if not query.is_run:
         tested |= {query.match_conditions.index(condition) for condition in query.adjacent}
-    computed = [item for item in query.query.returns if isinstance(item, Computed)]
+    computed = [
+        item
+        for item in query.query.returns
+        if isinstance(item, Computed) and not is_exact_decimal(item.expression, columns)
+    ]
     return QueryCode(
         {at: compiler.compile(query.match_conditions[at], names, symbols) for at in sorted(tested)},
         tuple(tuple(compiler.compile(each, names, symbols) for each in group) for group in query.absence_conditions),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,14 +19,15 @@ from motet.compile.detect import DetectBranch
 from motet.engine.detect.aggregate import build_results
 from motet.engine.detect.bindings import match_times
 from motet.engine.detect.compiled_plan import CompiledPlan
-from motet.engine.detect.instances import MemoryLimitReached, PlanRunner
+from motet.engine.detect.instances import MemoryBudget, MemoryLimitReached, PlanRunner
 from motet.engine.detect.matches import as_matches
 from motet.engine.detect.planner import BranchPlanner
 from motet.engine.detect.query_run import QueryRun, earliest_end, limit_error
 from motet.engine.detect.results import LayoutBuilder, decode_columns
-from motet.engine.detect.values import finish_expressions
+from motet.engine.detect.values import CompiledExpressions, finish_expressions
 from motet.engine.detect.windows import Bounds, due_range
-from motet.engine.encode import Ints, encode_branch
+from motet.engine.encode import EncodedEvents, Ints, encode_branch
+from motet.engine.key_shares import cut_keys, run_in_threads, slice_keys
 from motet.engine.metrics import BranchMetrics
 from motet.kernels.operators import SinkBounds, take_output
 from motet.kernels.tables import MAX_TIME, MIN_TIME
@@ -33,12 +35,37 @@ from motet.plans.detect.build import PlannedQuery
 from motet.plans.detect.execution import describe_join_run
 from motet.plans.execution import Execution
 
+# Threads take shares of the keys with about so many events: their results are held until those of shares before left.
+EVENTS_PER_SHARE = 1 << 17
+
 
 class TakenRows(NamedTuple):
-    """Matches that AFTER MATCH SKIP takes: the row of the first event of each, and the time of the last."""
+    """Matches of a query that AFTER MATCH SKIP takes: the row of the first event of each, and the time of the last."""
 
+    query: int
     first: Ints
     last: Ints
+
+
+@dataclass(frozen=True)
+class DetectBatch:
+    """A batch of events, or the part of some keys, ready to run: with the values that expressions read, the columns of
+    its rows, when results are due, and which sinks' matches need no closer look.
+    """
+
+    compiled: CompiledPlan
+    encoded: EncodedEvents
+    expressions: CompiledExpressions
+    columns: Mapping[str, pa.Array]
+    bounds: Bounds
+    plain: NDArray[np.bool_]
+    sink_bounds: SinkBounds
+
+    def slice(self, first: int, last: int) -> DetectBatch:
+        """Return the part of the keys from `first` to before `last`."""
+        begin, end = self.encoded.offsets[[first, last]].tolist()
+        own = slice_keys(self.encoded, first, last)
+        return replace(self, encoded=own, expressions=self.expressions.slice_events(begin, end))
 
 
 @dataclass
@@ -58,6 +85,7 @@ class DetectRun:
     observed: BranchMetrics | None = None
     report: Callable[[str], None] | None = None  # is told what is done
     executed: Execution | None = None
+    threads: int = 1  # among how many the keys of a batch are split
     taken: list[TakenRows] = field(default_factory=list)  # by AFTER MATCH SKIP
 
     @cached_property
@@ -86,20 +114,54 @@ class DetectRun:
             self.report(f"finding matches of {', '.join(names[:3])}{more}")
         bounds = _bounds(emit_from, emit_to)
         plain = self._find_plain_sinks(compiled)
-        runner = PlanRunner(
+        batch = DetectBatch(
             compiled,
             encoded,
             finish_expressions(compiled.compiler, columns),
+            decode_columns(events),
+            bounds,
+            plain,
             _sink_bounds(compiled, bounds, plain),
         )
+        yield from self._run_shares(batch)
+
+    def _run_shares(self, batch: DetectBatch) -> Iterator[pa.Table]:
+        """Yield the rows of a batch: of all keys as they are found, or of shares of them, in order, that threads run.
+
+        Where a run is to go on with what fits in memory, that must not depend on threads.
+        """
+        options = self.program.options
+        size, is_truncated = options.memory_bytes, options.on_limit == "truncate"
+        threads = 1 if is_truncated else self.threads
+        shares = max(threads, len(batch.encoded.time) // EVENTS_PER_SHARE) if threads > 1 else 1
+        cuts = cut_keys(batch.encoded.offsets, shares)
+        if len(cuts) == 2:
+            yield from self._run_share(batch, MemoryBudget(size, is_truncated), self.report)
+            return
+
+        def run(share: tuple[int, int]) -> list[pa.Table]:
+            return list(self._run_share(batch.slice(*share), MemoryBudget(size // threads, is_truncated)))
+
+        pairs = list(pairwise(cuts))
+        for share, found in zip(pairs, run_in_threads(run, pairs, threads), strict=True):
+            try:
+                yield from found.result()
+            except MemoryLimitReached:  # of a thread's part
+                yield from self._run_share(batch.slice(*share), MemoryBudget(size, is_truncated))
+
+    def _run_share(
+        self, batch: DetectBatch, budget: MemoryBudget, report: Callable[[str], None] | None = None
+    ) -> Iterator[pa.Table]:
+        runner = PlanRunner(batch.compiled, batch.encoded, batch.expressions, batch.sink_bounds, budget)
         try:
-            yield from self._list_rows(runner, events, bounds, plain)
+            yield from self._list_rows(runner, batch, report)
         except MemoryLimitReached as error:
-            limit = program.options.memory_bytes
-            (first, *_) = compiled.queries_of(error.node)
-            raise limit_error(first.query, f"parts of matches need more than {limit / 2**20:,.0f} MiB") from None
-        if runner.budget.truncated:
-            cut = [each for each in planned if not runner.budget.truncated.isdisjoint(each.nodes)]
+            if budget.most < self.program.options.memory_bytes:
+                raise
+            (first, *_) = batch.compiled.queries_of(error.node)
+            raise limit_error(first.query, f"parts of matches need more than {budget.most / 2**20:,.0f} MiB") from None
+        if budget.truncated:
+            cut = [each for each in batch.compiled.planned if not budget.truncated.isdisjoint(each.nodes)]
             self.truncated.update(each.query.query.name for each in cut)
         if self.observed is not None:
             self.observed.instance_counts.update(runner.instance_counts)
@@ -113,24 +175,24 @@ class DetectRun:
         return found
 
     def _list_rows(
-        self, runner: PlanRunner, events: pa.Table, bounds: Bounds, plain: NDArray[np.bool_]
+        self, runner: PlanRunner, batch: DetectBatch, report: Callable[[str], None] | None
     ) -> Iterator[pa.Table]:
         """Yield rows as operators find matches, and contributions to aggregates after all of them."""
-        plan, event_columns = runner.plan, decode_columns(events)
-        builder = LayoutBuilder(runner, event_columns)
+        plan, plain = runner.plan, batch.plain
+        builder = LayoutBuilder(runner, batch.columns)
         runs: dict[int, QueryRun] = {}
 
         def run_of(planned: PlannedQuery) -> QueryRun:
             number = planned.query.number
             if number not in runs:
-                runs[number] = QueryRun(runner, planned, event_columns, bounds, self.start_times.get(number))
+                runs[number] = QueryRun(runner, planned, batch.columns, batch.bounds, self.start_times.get(number))
             return runs[number]
 
         for found in runner.run_all():
             if isinstance(found, int):
                 for sink in plan.others[found]:
-                    if self.report is not None:
-                        self.report(f"finding matches of {sink.planned.query.query.name}")
+                    if report is not None:
+                        report(f"finding matches of {sink.planned.query.query.name}")
                     yield from run_of(sink.planned).list_matches(sink.alternative)
                 continue
             is_plain = plain[found.sink]
@@ -144,7 +206,8 @@ class DetectRun:
             yield from run.finish()
             for taken in run.taken:
                 _, last = match_times(taken, runner.encoded)
-                self.taken.append(TakenRows(runner.encoded.rows[taken.event[taken.begin[:-1]]], last))
+                first = runner.encoded.rows[taken.event[taken.begin[:-1]]]
+                self.taken.append(TakenRows(run.query.number, first, last))
             if run.is_truncated:
                 self.truncated.add(run.query.query.name)
 

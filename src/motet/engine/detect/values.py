@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -185,6 +185,13 @@ class CompiledExpressions:
     kinds: list[Kind]
     values: Values
     words: pa.Array
+
+    def slice_events(self, begin: int, end: int) -> CompiledExpressions:
+        """Return the same for some of the events."""
+        values = self.values
+        ints, known = np.ascontiguousarray(values.ints[:, begin:end]), np.ascontiguousarray(values.known[:, begin:end])
+        floats = np.ascontiguousarray(values.floats[:, begin:end])
+        return replace(self, values=Values(ints, known, floats, values.constants))
 
 
 def finish_expressions(compiler: ExpressionCompiler, columns: EventColumns) -> CompiledExpressions:

@@ -47,7 +47,8 @@ from motet.engine.live.slots import UnitState, can_keep_totals
 from motet.engine.live.stacks import StackUnit
 from motet.engine.live.state import from_saved_values, to_saved_values
 from motet.engine.live.state_migration import SavedUnit
-from motet.engine.live.trends import TotalsOverflowed, TrendUnit, can_feed_trends
+from motet.engine.live.trends import TrendUnit, UnitOutgrown, can_feed_trends
+from motet.engine.live.value_stacks import ValueStackUnit, can_split_by_value
 from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
 from motet.engine.run import SLOT_MODES, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
@@ -82,7 +83,7 @@ class AggregateOperator(BranchOperator):
         nothing = self._encode(self.schema.empty_table())
         self.fed: list[FedUnit] = [StackUnit(context, unit) for unit in kept if unit.strategy is Strategy.STACKS]
         self.fed += [
-            TrendUnit(context, unit)
+            ValueStackUnit(context, unit) if can_split_by_value(unit) else TrendUnit(context, unit)
             for unit in kept
             if unit.strategy is Strategy.TRENDS and can_feed_trends(unit, nothing)
         ]
@@ -92,6 +93,7 @@ class AggregateOperator(BranchOperator):
         self._fed_rows = 0  # since keys were last looked through
         self.ranks = np.zeros(0, np.int64)
         self.unreplayed: pa.Table | None = None
+        self._rebuilt: set[int] = set()  # the places of fed units that have seen all retained rows in this micro-batch
         self.is_restored = False  # and no micro-batch was fed since then
         self._passed: tuple[Any, Sequence[frozenset[Symbol]]] = np.zeros(0, np.int32), []  # classes of what was passed
         self.oldest = int(MAX_TIME)  # the least time of any such event so far
@@ -112,7 +114,7 @@ class AggregateOperator(BranchOperator):
         results, partials = self._finish_partials(self._run(rows, times, new, watermark))
         if self.program.options.mode == "update" and new.any():
             results = pa.concat_tables([results, self._early_results(rows, times, new, watermark)])
-        return replace(self._empty_result, results=results, partials=partials)
+        return self._empty_result._replace(results=results, partials=partials)
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
         return find_bad_rows(rows, self._check_rows)
@@ -171,20 +173,24 @@ class AggregateOperator(BranchOperator):
         return numbers, self.ranks[numbers]
 
     def _feed(self, state: FedUnit, encoded: EncodedEvents, numbers: Ints, watermark: int) -> list[Report]:
-        """Feed new events to a unit, if need be after it has begun anew with larger totals."""
+        """Feed new events to a unit, if need be after it has begun anew."""
         while True:
             try:
                 return state.advance(encoded, numbers, self.fed_keys, self.watermark, watermark)
-            except TotalsOverflowed:
-                self._begin_anew(state)
+            except UnitOutgrown:
+                state = self._begin_anew(state)
 
-    def _begin_anew(self, state: FedUnit) -> None:
-        """Feed a unit all that it has seen, with larger totals."""
-        state.enlarge()
+    def _begin_anew(self, state: FedUnit) -> FedUnit:
+        """Feed a unit that was outgrown all that it has seen; return the one that is in its place then."""
+        place = self.fed.index(state)
+        self.fed[place] = state.enlarge()
         rest, self.unreplayed = self.unreplayed, None
         if rest is not None:
-            self._replay(rest, [other for other in self.fed if other is not state])
-        self._replay(self.retained.table, [state])
+            self._replay(rest, [other for at, other in enumerate(self.fed) if at != place])
+        self._rebuilt.discard(place)
+        self._replay(self.retained.table, [self.fed[place]])
+        self._rebuilt.add(place)
+        return self.fed[place]
 
     def _replay(self, rows: pa.Table, states: Sequence[FedUnit]) -> None:
         """Feed retained rows to units that have not, or not any more, what comes of them."""
@@ -193,9 +199,11 @@ class AggregateOperator(BranchOperator):
             numbers, ranks = self._number_fed_keys(encoded)
             encoded = self._shift_ranks(encoded, ranks - np.diff(encoded.offsets))
             for state in states:
+                if self.fed.index(state) in self._rebuilt:
+                    continue
                 try:
                     state.advance(encoded, numbers, self.fed_keys, self.watermark, self.watermark)
-                except TotalsOverflowed:
+                except UnitOutgrown:
                     self._begin_anew(state)
 
     def _replay_due_keys(self, new: pa.Table, watermark: int) -> None:
@@ -203,6 +211,7 @@ class AggregateOperator(BranchOperator):
 
         So a stream that is restored for each micro-batch replays what this one concerns.
         """
+        self._rebuilt.clear()
         rows, self.unreplayed = self.unreplayed, None
         if rows is None or not len(rows):
             return

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +34,7 @@ from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
 
 
-@dataclass(frozen=True)
-class MicroBatchResult:
+class MicroBatchResult(NamedTuple):
     """The output of one operator for a micro-batch.
 
     `results` are final. `partials` and `contributions` must be merged with those of other parts of the stream. `late`
@@ -97,7 +95,7 @@ class BranchOperator(ABC):
         parts = [part for part in parts if len(part[1])] or parts[-1:]
         rows, times = parts[0]
         if len(parts) > 1:
-            rows = pa.concat_tables([part for part, _ in parts])
+            rows = pa.concat_tables([part for part, _ in parts]).combine_chunks()
             times = np.concatenate([each for _, each in parts])
         invalid = read.invalid_rows
         try:
@@ -113,7 +111,7 @@ class BranchOperator(ABC):
                 self.retained = RetainedRows(rows.filter(pa.array(passed)), self.retained.newest)
             result = self._advance(rows, times, watermark)
         self._retain(rows, times, watermark)
-        return replace(result, late=batch.late, invalid_rows=invalid)
+        return result._replace(late=batch.late, invalid_rows=invalid)
 
     def _retain(self, rows: pa.Table, times: Times, watermark: int) -> None:
         """Move the watermark, and keep the rows that wait for it or are needed behind it."""

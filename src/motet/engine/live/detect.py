@@ -6,13 +6,13 @@ for the others each step searches the keys that new events or timers concern.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from motet.compile import Program
 from motet.compile.contributions import END, QUERY, UNTIL
@@ -20,7 +20,7 @@ from motet.compile.detect import DetectBranch
 from motet.engine.context import RunContext
 from motet.engine.detect.aggregate import merge_contributions
 from motet.engine.detect.planner import BranchPlanner
-from motet.engine.detect.run import DetectRun, finish_results
+from motet.engine.detect.run import DetectRun, TakenRows, finish_results
 from motet.engine.detect.values import Exactness
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, encode_branch, encode_keys, read_times
@@ -201,21 +201,36 @@ class DetectOperator(BranchOperator):
         )
         if not skipping or kept.all():
             return kept
-        run = DetectRun(self.program, self.branch, start_times=self.start_times, planning=self._planner_of(skipping))
-        for _ in run.process(rows):
-            pass
         codes, _, keys = encode_keys(rows, self.branch.partition)
         since = np.full(keys, MAX_TIME, np.int64)
         np.minimum.at(since, codes[kept], times[kept])
-        taken = [(codes[each.first], times[each.first], each.last) for each in run.taken]
+        taken = self._list_taken(rows, skipping)
         is_cut = bool(taken)
         while is_cut:  # a row that is kept for one query may cut a match of another
             is_cut = False
-            for key, first, last in taken:
-                cut = (first < since[key]) & (since[key] <= last)
+            for each in taken:
+                key, first = codes[each.first], times[each.first]
+                cut = (first < since[key]) & (since[key] <= each.last)
                 np.minimum.at(since, key[cut], first[cut])
                 is_cut |= bool(cut.any())
-        return kept | (times >= since[codes])
+        kept = kept | (times >= since[codes])
+        if any(query.looks_back for query in skipping) and not kept.all():
+            # Without the rows before it, what a NOT at the beginning forbids may be taken: then those of its key stay.
+            places = np.flatnonzero(kept)
+            again = self._list_taken(rows.filter(pa.array(kept)), skipping)
+            found = {each for part in again for each in _name_taken(part, places[part.first], codes, times)}
+            known = {each for part in taken for each in _name_taken(part, part.first, codes, times)}
+            differs = np.zeros(keys, np.bool_)
+            differs[[key for _, key, first, _ in found ^ known if first >= since[key]]] = True
+            kept |= differs[codes]
+        return kept
+
+    def _list_taken(self, rows: pa.Table, queries: tuple[DetectQuery, ...]) -> list[TakenRows]:
+        """Return the matches that some queries take among rows."""
+        run = DetectRun(self.program, self.branch, start_times=self.start_times, planning=self._planner_of(queries))
+        for _ in run.process(rows):
+            pass
+        return run.taken
 
     def _advance(self, rows: pa.Table, times: Times, watermark: int) -> MicroBatchResult:
         held = bool(self.recomputed_queries)
@@ -260,10 +275,10 @@ class DetectOperator(BranchOperator):
         due = self.contributions.take_due(self.watermark, watermark)
         if due and self.branch.is_scattered:
             more = self._due_contributions(due, watermark)
-            result = replace(result, contributions=pa.concat_tables([result.contributions, more]))
+            result = result._replace(contributions=pa.concat_tables([result.contributions, more]))
         elif due:
             tables += finish_results(due, self.program, self.watermark, watermark)
-        return replace(result, results=pa.concat_tables(tables), truncated=frozenset(truncated))
+        return result._replace(results=pa.concat_tables(tables), truncated=frozenset(truncated))
 
     @property
     def next_state_timer(self) -> int:
@@ -316,8 +331,7 @@ class DetectOperator(BranchOperator):
             if program.options.mode == "update":
                 results += self._early_results(added, watermark)
         nothing = self._empty_result
-        return replace(
-            nothing,
+        return nothing._replace(
             results=pa.concat_tables([nothing.results, *results]),
             contributions=self._due_contributions(added, watermark) if is_scattered else nothing.contributions,
             truncated=frozenset(run.truncated),
@@ -383,3 +397,11 @@ class DetectOperator(BranchOperator):
         except DataError:
             return False
         return True
+
+
+def _name_taken(
+    taken: TakenRows, first: Times, codes: NDArray[np.int32], times: Times
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the query, key, first and last time of matches, given the rows of their first events."""
+    for key, begins, ends in zip(codes[first].tolist(), times[first].tolist(), taken.last.tolist(), strict=True):
+        yield taken.query, key, begins, ends

@@ -31,6 +31,7 @@ from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader, has_history
 from motet.engine.live.key_states import KeyIndex
+from motet.kernels.after_match import first_events
 from motet.kernels.expressions import EventScope, Values, new_stack
 from motet.kernels.feed_matches import (
     BAD_NUMBER,
@@ -54,9 +55,9 @@ from motet.kernels.match_filter import (
     sort_steps,
 )
 from motet.kernels.match_store import END, ENTRIES, TOP, WORK, compact, create_store
-from motet.kernels.ragged import take_rows
+from motet.kernels.ragged import expand_ranges, take_rows
 from motet.model.expression import Attribute
-from motet.model.query import Policy
+from motet.model.query import AfterMatch, Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedQuery
 from motet.template.positions import max_bindings
@@ -93,10 +94,10 @@ class FedMatches:
         self.branch = branch
         self.planned = planned
         self.encoder = encoder
-        names = [self.program.schema.columns.field(name) for name in branch.columns]
-        self.columns = PlannedColumns(pa.schema(names).empty_table(), inexact)
+        types = pa.schema([self.program.schema.columns.field(name) for name in branch.columns])
+        self.columns = PlannedColumns(types.empty_table(), inexact)
         compiler = ExpressionCompiler(self.columns)
-        self.codes = {each.query.number: compile_conditions(each, compiler) for each in planned}
+        self.codes = {each.query.number: compile_conditions(each, compiler, types) for each in planned}
         self.builder = FeedPlanBuilder(planned, compiler)
         self.plan = self.builder.build()
         self.kinds = compiler.kinds
@@ -124,7 +125,7 @@ class FedMatches:
         self.replayed = np.array(
             [*own, any(own)], np.bool_
         )  # readers whose matches are listed where events are replayed
-        self.taken = {each.query.number: TakenMatches(each.query) for each in planned}
+        self.taken = TakenMatches()
         self.rules: dict[tuple[int, int], Any] = {}  # by number of the query and alternative
         self.dropped = 0  # events, before the first that is known
         self.plain_results = _PlainResults(self)
@@ -313,8 +314,7 @@ class FedMatches:
         self.store.rows[: self.store.counts[TOP], self.store.items :] -= gone
         self.count -= gone
         self.dropped += gone
-        for taken in self.taken.values():
-            taken.forget(watermark)
+        self.taken.forget(watermark, {each.query.number: each.query.span for each in self.planned})
         kept_events = slice(gone, gone + self.count)
         self.time[: self.count] = self.time[kept_events]
         place = np.cumsum(kept) - 1
@@ -351,20 +351,20 @@ class FedMatches:
         if not found:
             return
         output = _concat_outputs(found)
-        events, at = np.unique(output.event, return_inverse=True)
-        batch = _FoundEvents(self, events, take)
-        matches = Matches(output.begin, output.position, at.reshape(-1), output.key)
+        matches = Matches(output.begin, output.position, output.event, output.key)
         counts = np.bincount(output.reader, minlength=len(self.readers))
-        plain = self.plain_results.list_readers(counts, start_times)
-        is_plain = plain[output.reader]
+        is_plain = self.plain_results.list_readers(counts, start_times)[output.reader]
         if is_plain.any():
-            rows = np.flatnonzero(is_plain)
-            chosen = matches if len(rows) == len(is_plain) else _take_matches(matches, rows)
-            yield self.plain_results.build(batch, chosen, output.reader[rows]), None
+            yield from self.plain_results.build(matches, output.reader, is_plain, take, bounds[0])
+        if is_plain.all():
+            return
+        rows = np.flatnonzero(~is_plain)
+        batch, matches = self._read_events(_take_matches(matches, rows), take)
+        owner = output.reader[rows]
         own: dict[int, list[tuple[int, Matches]]] = {}
-        for number in np.flatnonzero((counts > 0) & ~plain).tolist():
+        for number in np.unique(owner).tolist():
             reader: Reader = self.readers[number]
-            chosen = _take_matches(matches, np.flatnonzero(output.reader == number))
+            chosen = _take_matches(matches, np.flatnonzero(owner == number))
             own.setdefault(reader.query, []).append((reader.alternative, chosen))
         for query, alternatives in own.items():
             planned = self.planned[query]
@@ -374,6 +374,11 @@ class FedMatches:
             name = planned.query.query.name if run.is_truncated else None
             for table in tables:
                 yield table, name
+
+    def _read_events(self, found: Matches, take: Callable[[Ints], pa.Table]) -> tuple[_FoundEvents, Matches]:
+        """Return the events of matches, and the matches with the numbers that these have there."""
+        events, at = np.unique(found.event, return_inverse=True)
+        return _FoundEvents(self, events, take), found._replace(event=at.reshape(-1))
 
     def residual_rules(self, planned: PlannedQuery, alternative: int) -> Any:
         """Return what is tested on whole matches of an alternative, and the conditions it is tested by."""
@@ -390,7 +395,8 @@ class FedMatches:
 class _PlainResults:
     """Builder of the rows of all queries at once that return nothing but single events.
 
-    `shows[label]` tells by reader and position which event a label of RETURN shows.
+    `shows` tells by label of RETURN, reader and position which event it shows. A reader has a `query`, whose AFTER
+    MATCH SKIP is `skips`, in windows of `within` that `slide`.
     """
 
     def __init__(self, fed: FedMatches) -> None:
@@ -398,17 +404,25 @@ class _PlainResults:
         self.program = fed.program
         queries = [fed.planned[reader.query].query for reader in fed.readers]
         self.names = pa.array([query.query.name for query in queries], pa.string())
-        self.numbers = [query.number for query in queries]
+        self.query = np.array([query.number for query in queries], np.int64)
+        self.within = np.array([query.span.within for query in queries], np.int64)
+        self.slide = np.array([query.span.slide for query in queries], np.int64)
+        self.skips = {
+            kind: np.array([query.query.after_match is kind for query in queries], np.bool_)
+            for kind in {query.query.after_match for query in queries} - {AfterMatch.ALL}
+        }
         most = max([1, *(len(query.positions.events) for query in queries)])
         self.is_plain = np.zeros(len(queries), np.bool_)
-        self.shows: dict[str, NDArray[np.bool_]] = {}
+        shows: dict[str, NDArray[np.bool_]] = {}
         self.groups: dict[str, NDArray[np.bool_]] = {}
         schema = self.program.result_schema
         for at, query in enumerate(queries):
+            if query.is_ambiguous or query.query.is_aggregate:
+                continue
             names = self.program.column_names[query.number]
-            columns = [] if has_history(query) else [(names[label], what) for label, what in match_columns(query)]
+            columns = [(names[label], what) for label, what in match_columns(query)]
             residual = any(each.residual for each in fed.planned[fed.readers[at].query].alternatives)
-            self.is_plain[at] = not (query.is_ambiguous or residual or has_history(query)) and all(
+            self.is_plain[at] = not residual and all(
                 isinstance(what, frozenset)
                 and max_bindings(query.positions.graph, what) <= 1
                 and pa.types.is_struct(schema.field(label).type)
@@ -418,21 +432,65 @@ class _PlainResults:
                 for name in query.query.group_by:
                     self.groups.setdefault(name, np.zeros(len(queries), np.bool_))[at] = True
                 for label, what in columns:
-                    shown = self.shows.setdefault(label, np.zeros((len(queries), most), np.bool_))
+                    shown = shows.setdefault(label, np.zeros((len(queries), most), np.bool_))
                     shown[at, sorted(what) if isinstance(what, frozenset) else []] = True
+        self.labels = list(shows)
+        self.shows = np.array(list(shows.values()), np.bool_).reshape(len(shows), len(queries), most)
 
     def list_readers(self, counts: Ints, start_times: Mapping[int, int]) -> NDArray[np.bool_]:
         """Return whose matches to build: where there are no more than may be, and all windows are reported."""
         limit = self.program.options.match_limit
-        chosen = self.is_plain if limit is None else self.is_plain & (counts <= limit)
+        chosen = self.is_plain
+        if limit is not None:
+            chosen = chosen & (np.bincount(self.query, counts)[self.query] <= limit)
         if start_times:
-            chosen = chosen & ~np.isin(self.numbers, list(start_times))
+            chosen = chosen & ~np.isin(self.query, list(start_times))
         return chosen
 
-    def build(self, batch: _FoundEvents, found: Matches, reader: NDArray[np.int32]) -> pa.Table:
-        """Build the rows of matches of some readers."""
-        schema, size = self.program.schema, len(found.key)
-        times = batch.encoded.time[found.event]
+    def build(
+        self,
+        found: Matches,
+        reader: NDArray[np.int32],
+        chosen: NDArray[np.bool_],
+        take: Callable[[Ints], pa.Table],
+        since: int,
+    ) -> Iterator[tuple[pa.Table, None]]:
+        """Yield the rows of some matches, of those that end since a time."""
+        for kind, skips in self.skips.items():
+            rows = np.flatnonzero(chosen & skips[reader])
+            if len(rows):
+                chosen = chosen.copy()
+                chosen[rows] = self._find_taken(kind, _take_matches(found, rows), reader[rows], since)
+        if not chosen.all():
+            rows = np.flatnonzero(chosen)
+            found, reader = _take_matches(found, rows), reader[rows]
+        if len(reader):
+            yield self._build_rows(found, reader, take), None
+
+    def _find_taken(self, kind: AfterMatch, found: Matches, reader: NDArray[np.int32], since: int) -> Any:
+        """Return which matches AFTER MATCH SKIP takes in some window, of those that end since a time."""
+        fed, query, within, slide = self.fed, self.query[reader], self.within[reader], self.slide[reader]
+        times = fed.time[found.event]
+        first, last = (ends.reduceat(times, found.begin[:-1]) for ends in (np.minimum, np.maximum))
+        match, closes = np.arange(len(reader)), np.zeros(len(reader), np.int64)
+        if slide.any():
+            step = np.maximum(slide, 1)
+            earliest = (last - within) // step + 1
+            counts = np.where(slide > 0, first // step - earliest + 1, 1)
+            match = np.repeat(match, counts)
+            closes = np.where(slide[match] > 0, expand_ranges(earliest, counts) * slide[match] + within[match], 0)
+        events: Ints | int = 0
+        if kind is AfterMatch.TO_NEXT_EVENT:
+            events = fed.dropped + first_events(found, fed.time)[match]
+        numbers = fed.taken.number(query[match], found.key[match], closes, events)
+        taken = np.zeros(len(reader), np.bool_)
+        taken[match[fed.taken.take(kind, found, fed.time, match, numbers)]] = True
+        return taken & (last >= since)
+
+    def _build_rows(self, found: Matches, reader: NDArray[np.int32], take: Callable[[Ints], pa.Table]) -> pa.Table:
+        """Build the rows of matches of some readers; the events of all labels are read at once."""
+        schema, size = self.program.schema, len(reader)
+        times = self.fed.time[found.event]
         owner = np.repeat(np.arange(size), np.diff(found.begin))
         columns: dict[str, pa.Array] = {
             "query": self.names.take(pa.array(reader)),
@@ -440,15 +498,16 @@ class _PlainResults:
             "end": schema.from_microseconds(np.maximum.reduceat(times, found.begin[:-1])),
         }
         for name, grouped in self.groups.items():
-            columns[name] = batch.encoded.keys[name].take(pa.array(found.key, mask=~grouped[reader]))
-        own = schema.own_columns.names
-        events = pa.StructArray.from_arrays([batch.event_columns[name] for name in own], names=own)
-        rows = batch.encoded.rows[found.event]
-        for label, shows in self.shows.items():
-            shown = shows[reader[owner], found.position]
-            place, missing = np.zeros(size, np.int64), np.ones(size, np.bool_)
-            place[owner[shown]], missing[owner[shown]] = rows[shown], False
-            columns[label] = events.take(pa.array(place, mask=missing))
+            columns[name] = self.fed.keys.columns[name].take(pa.array(found.key, mask=~grouped[reader]))
+        places, rows = np.unique(self.fed.rows[found.event], return_inverse=True)
+        own = decode_columns(take(places))
+        names = schema.own_columns.names
+        events = pa.StructArray.from_arrays([own[name] for name in names], names=names)
+        label, entry = np.nonzero(self.shows[:, reader[owner], found.position])
+        place, missing = np.zeros((len(self.labels), size), np.int64), np.ones((len(self.labels), size), np.bool_)
+        place[label, owner[entry]], missing[label, owner[entry]] = rows[entry], False
+        shown = events.take(pa.array(place.ravel(), mask=missing.ravel()))
+        columns |= {name: shown.slice(at * size, size) for at, name in enumerate(self.labels)}
         return as_result_rows(columns, self.program.result_schema, size)
 
 
@@ -472,7 +531,7 @@ class _FoundEvents:
             time=fed.time[events],
             klass=np.zeros(0, np.int32),
             classes=[],
-            keys={name: fed.keys.values[name].combine_chunks() for name in fed.branch.partition},
+            keys=fed.keys.columns,
             enter=np.zeros(0, np.int64),
             leave=np.zeros(0, np.int64),
         )
@@ -542,8 +601,7 @@ class _FedQueryRun(QueryRun):
         self._waiting.append((match_filter, found))
 
     def _take_matches(self, candidates: Sequence[Candidates]) -> Any:
-        taken = self.batch.fed.taken[self.query.number]
-        return take_matches(self.query, candidates, self.encoded, taken, self.batch.names)
+        return take_matches(self.query, candidates, self.encoded, self.batch.fed.taken, self.batch.names)
 
 
 def _oldest_start(span: WindowSpan, time: Ints) -> Ints:

@@ -87,7 +87,7 @@ def can_feed(planned: PlannedQuery, schema: EventSchema, early: bool) -> bool:
     or not. Where values are reported `early`, aggregates are computed anew.
     """
     query = planned.query
-    if query.needs_window_close or query.span.ranked or not query.span.within:
+    if query.needs_window_close or query.span.ranked or not query.span.within or query.finds_occurrences:
         return False
     if query.query.is_aggregate and early:
         return False

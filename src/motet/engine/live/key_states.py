@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from motet.engine.encode import number_texts, read_column
 from motet.engine.live.saved import SavedState
 from motet.kernels.numbering import RowIndex, TextIndex
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
+from motet.kernels.resume import gather_states
 from motet.kernels.tables import MAX_TIME, Events
 
 Ints = NDArray[np.int64]
@@ -22,8 +24,37 @@ Flags = NDArray[np.bool_]
 STATE_ARRAYS = ("ids", "offsets", "words", "wake")
 
 
+class KeyColumn:
+    """The values of an attribute by number of a key, in pieces: to read a few of many takes no copy of all."""
+
+    def __init__(self, pieces: Sequence[pa.Array]) -> None:
+        self.pieces = pieces
+
+    def take(self, numbers: pa.Array) -> pa.Array:
+        """Return the values of keys, null where a number is null. O(numbers * log of the pieces)."""
+        if len(self.pieces) == 1:
+            return self.pieces[0].take(numbers)
+        first = offsets_from_counts(np.array([len(piece) for piece in self.pieces]))
+        chosen = numbers.fill_null(0).to_numpy()
+        owner = np.searchsorted(first, chosen, side="right") - 1
+        order = np.argsort(owner, kind="stable")
+        bounds = np.searchsorted(owner[order], np.arange(len(self.pieces) + 1))
+        own = chosen[order] - first[owner[order]]
+        parts = [
+            piece.take(pa.array(own[begin:end]))
+            for piece, (begin, end) in zip(self.pieces, pairwise(bounds.tolist()), strict=True)
+        ]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        missing = numbers.is_null().to_numpy(zero_copy_only=False)
+        return pa.concat_arrays(parts).take(pa.array(place, mask=missing))
+
+
 class KeyIndex:
-    """Numbers for keys in order of appearance, with the partition values of each."""
+    """Numbers for keys in order of appearance, with the partition values of each.
+
+    These are in pieces, each more than twice as large as the next, so that a value is copied O(log keys) times.
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -62,9 +93,19 @@ class KeyIndex:
             new = pa.array(np.flatnonzero(found > before))
             arrays = [values[field.name].take(new).cast(field.type) for field in self.schema]
             self.added = pa.Table.from_arrays(arrays, schema=self.schema)
-            self._pieces.append(self.added)
+            self._append(self.added)
             self.count = self._numbers.count
         return found
+
+    def _append(self, values: pa.Table) -> None:
+        """Append the values of new keys. O(keys * log keys) for all of them."""
+        pieces = self._pieces
+        pieces.append(values.combine_chunks())
+        first = len(pieces) - 1
+        while first > 0 and len(pieces[first - 1]) <= 2 * sum(map(len, pieces[first:])):
+            first -= 1
+        if first < len(pieces) - 1:
+            pieces[first:] = [pa.concat_tables(pieces[first:]).combine_chunks()]
 
     def number_rows(self, table: pa.Table) -> Ints:
         """Return the number of the key of each row, numbering new ones. O(rows)."""
@@ -82,9 +123,9 @@ class KeyIndex:
         self._numbers.number(self._as_words([read_column(values, name) for name in self.partition]))
 
     @property
-    def columns(self) -> dict[str, pa.Array]:
+    def columns(self) -> dict[str, KeyColumn]:
         """The partition values of all keys, by attribute."""
-        return {name: self.values[name].combine_chunks() for name in self.partition}
+        return {name: KeyColumn([_as_array(piece.column(name)) for piece in self._pieces]) for name in self.partition}
 
     def keep(self, wanted: Flags) -> Ints:
         """Forget all other keys; return the new number of each old one."""
@@ -108,6 +149,11 @@ class KeyIndex:
                 numbers = self._others[at]
                 words[:, at] = [numbers.setdefault(value, len(numbers)) for value in column.to_pylist()]
         return words
+
+
+def _as_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array: without a copy, where it is one already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def add_due_keys(events: Events, numbers: Ints, due: Ints) -> tuple[Events, Ints, Flags]:
@@ -265,8 +311,7 @@ class StateLog:
 
     def take(self, ids: Ints, wanted: Flags) -> tuple[Ints, Ints]:
         """Return the states of keys, where wanted: their offsets and words. O(words)."""
-        sizes = np.where(wanted, self.size[ids], 0)
-        return offsets_from_counts(sizes), self.words[expand_ranges(self.begin[ids], sizes)]
+        return gather_states(self.words, self.begin[ids], np.where(wanted, self.size[ids], 0))
 
     def write(self, dropped: Ints, states: KeyStates, keys: int) -> None:
         """Drop the states of some keys, and write those of others."""
@@ -303,8 +348,7 @@ class StateLog:
     def states(self) -> KeyStates:
         """All states, one after the other."""
         ids = self.ids
-        words = self.words[expand_ranges(self.begin[ids], self.size[ids])]
-        return KeyStates(ids, offsets_from_counts(self.size[ids]), words, self.wake[ids])
+        return KeyStates(ids, *gather_states(self.words, self.begin[ids], self.size[ids]), self.wake[ids])
 
     def renumber(self, numbers: Ints) -> StateLog:
         """Return the states of keys that have other numbers now."""

@@ -15,7 +15,7 @@ from motet.engine.context import RunContext
 from motet.engine.encode import EncodedEvents
 from motet.engine.live.key_states import KeyIndex, StateLog, add_due_keys, pack_states
 from motet.engine.live.reports import Report, make_report
-from motet.engine.live.trends import TotalsOverflowed
+from motet.engine.live.trends import UnitOutgrown
 from motet.engine.run import build_pair_tables
 from motet.engine.ties import select_merged_events
 from motet.kernels.pairs import PairMachine, WindowRows, resume_pairs
@@ -45,10 +45,11 @@ class PairUnit:
         """Forget all events."""
         self.log = StateLog()
 
-    def enlarge(self) -> None:
-        """Begin anew with the next layout of totals."""
+    def enlarge(self) -> PairUnit:
+        """Begin anew with the next layout of totals. Return the unit that goes on."""
         self.level += 1
         self.clear()
+        return self
 
     def prepare(self, encoded: EncodedEvents) -> None:
         """Check that all rows can be computed with: encoded ones can."""
@@ -58,7 +59,7 @@ class PairUnit:
     ) -> list[Report]:
         """Process new events (`numbers` are their keys) as the watermark moves; return what is reported.
 
-        Raises `TotalsOverflowed` where totals have to be larger; there is no state then.
+        Raises `UnitOutgrown` where totals have to be larger; there is no state then.
         """
         self.log.reserve(keys.count)
         events = select_merged_events(encoded, self.unit)
@@ -78,7 +79,7 @@ class PairUnit:
             view_states(*self.log.take(ids, active)),
         )  # fmt: skip
         if over.any():
-            raise TotalsOverflowed
+            raise UnitOutgrown
         states = pack_states(ids, written.offsets, written.words[: written.offsets[-1]], wake)
         self.log.write(ids[active], states, 0)
         return make_report(labels, whole, real, layouts[1], self.unit.queries, ids)

@@ -22,6 +22,7 @@ from motet.schema import EventSchema
 
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+FEWEST_TIMES = 8  # that a piece of retained rows is as large as the next: each of them takes time to read
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,8 @@ def retention_mask(
 class RetainedRows:
     """Rows that the watermark has passed and that a restored or changed stream will need.
 
-    They are kept in pieces, each larger than the next: each row is copied O(log rows) times, amortised. Rows that are
-    not needed any more are dropped once they may be half of all.
+    They are kept in pieces, each far larger than the next: each row is copied O(log rows) times, amortised. Rows that
+    are not needed any more are dropped once they may be half of all.
     """
 
     def __init__(self, rows: pa.Table, newest: int) -> None:
@@ -170,14 +171,14 @@ class RetainedRows:
             if last > first:
                 parts.append(piece.take(pa.array(places[first:last] - begin)))
             begin += len(piece)
-        return pa.concat_tables(parts)
+        return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
 
     def append(self, rows: pa.Table, newest: int) -> None:
         """Add rows, the greatest time of which is `newest`."""
         if len(rows):
             self.newest = max(self.newest, newest)
             self.size += len(rows)
-            while len(self.pieces) > 1 and len(self.pieces[-1]) <= len(rows):
+            while len(self.pieces) > 1 and len(self.pieces[-1]) <= FEWEST_TIMES * len(rows):
                 rows = pa.concat_tables([self.pieces.pop(), rows]).combine_chunks()
             self.pieces.append(rows)
 

@@ -15,6 +15,7 @@ from motet.engine.encode import EncodedEvents, select_unit_events
 from motet.engine.live.event_log import EventLog
 from motet.engine.live.key_states import KeyHeads, KeyIndex, add_due_keys
 from motet.engine.live.reports import Report, make_report
+from motet.engine.live.trends import TrendUnit
 from motet.kernels.resume_stacks import (
     FIRST_BACK,
     FIRST_LIVE,
@@ -31,7 +32,7 @@ from motet.kernels.resume_stacks import (
     StackRun,
 )
 from motet.kernels.slots import make_window
-from motet.kernels.tables import MAX_TIME, MIN_TIME, Events
+from motet.kernels.tables import MAX_TIME, MIN_TIME, Events, Machine, Queries
 from motet.kernels.totals import list_layouts
 from motet.plans.units import Unit
 
@@ -50,6 +51,7 @@ class StackUnit(KeyHeads):
     def __init__(self, context: RunContext, unit: Unit) -> None:
         self.context = context
         self.unit = unit
+        self.merged = unit.merged
         self.span = unit.queries[0].span
         self.layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=True)
         self.clear()
@@ -62,9 +64,10 @@ class StackUnit(KeyHeads):
         self.newest = int(MIN_TIME)
         self.next_check = int(MIN_TIME)  # when to look for keys to be forgotten
 
-    def enlarge(self) -> None:
-        """Begin anew: keys have larger totals each by itself."""
+    def enlarge(self) -> StackUnit | TrendUnit:
+        """Begin anew: keys have larger totals each by itself. Return the unit that goes on."""
         self.clear()
+        return self
 
     def prepare(self, encoded: EncodedEvents) -> None:
         """Check that all rows can be computed with: encoded ones can."""
@@ -96,11 +99,15 @@ class StackUnit(KeyHeads):
             events = events._replace(klass=np.where(events.klass == last, none, events.klass).astype(np.int32))
         return events
 
+    def _build_tables(self, encoded: EncodedEvents) -> tuple[Machine, Queries]:
+        """Return the machine and its queries, for the classes of the events processed so far."""
+        return self.context.machine(self.unit, encoded.classes)
+
     def _run_levels(
         self, encoded: EncodedEvents, rows: Ints, active: Flags, before: int, watermark: int
     ) -> list[Report]:
         """Run the active keys, each with the layout of its totals; those that overflow run anew with the next one."""
-        machine, queries = self.context.machine(self.unit, encoded.classes)
+        machine, queries = self._build_tables(encoded)
         reports_at_close = self.unit.queries[0].reports_at_close
         # At the watermark itself, an event may still come.
         until = watermark if reports_at_close else watermark - 1
@@ -112,7 +119,7 @@ class StackUnit(KeyHeads):
             if not own.any():
                 continue
             if level not in self.runs:
-                self.runs[level] = StackRun(machine, queries, self.unit.merged.stack_table, layout)
+                self.runs[level] = StackRun(machine, queries, self.merged.stack_table, layout)
             run = self.runs[level]
             run.set_machine(machine)
             first = heads[rows, ORIGIN] + heads[rows, NEXT_EVENT]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -12,12 +12,14 @@ from motet.engine.context import RunContext
 from motet.engine.detect.run import finish_results
 from motet.engine.live.aggregate import AggregateOperator
 from motet.engine.live.detect import DetectOperator
-from motet.engine.live.rows import ReadRows, read_rows
+from motet.engine.live.rows import ReadRows, find_bad_rows, read_rows
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time, restore, save
 from motet.engine.local import required_columns
 from motet.engine.partials import finish, merge, settle_overflows
+from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
+from motet.schema import decimals_to_doubles
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,9 @@ class Stream:
     def __init__(self, program: Program, context: RunContext | None = None) -> None:
         self.program = program
         self.context = context or RunContext(program)
+        self.columns = required_columns(program)
+        computed = {name for branch in program.branches for name in branch.columns}
+        self._computed = computed | {name for branch in program.detect for name in branch.partition}
         self.branches = [create_operator(self.context, index) for index in range(len(program.all_branches))]
 
     def feed(self, events: pa.Table, watermark: int) -> FeedResult:
@@ -58,9 +63,25 @@ class Stream:
         return self.feed_rows(self.read(events), watermark, watermark)
 
     def read(self, events: pa.Table) -> ReadRows:
-        """Read rows, with the columns that are derived from those they have."""
-        schema = self.program.schema
-        return read_rows(schema.derive(events, required_columns(self.program)), schema, self.context.types)
+        """Read rows, with the columns that are derived from those they have; those with values that no column can hold
+        are set aside.
+        """
+        schema, unreadable = self.program.schema, 0
+        try:
+            rows = self._derive(events)
+        except DataError:
+            bad = find_bad_rows(events, self._derive)
+            unreadable, rows = int(bad.sum()), self._derive(events.filter(pa.array(~bad)))
+        read = read_rows(rows, schema, self.context.types)
+        return replace(read, invalid_rows=read.invalid_rows + unreadable) if unreadable else read
+
+    def _derive(self, events: pa.Table) -> pa.Table:
+        """Return rows with derived columns. Raises `DataError` for a decimal that a double does not hold."""
+        rows = self.program.schema.derive(events, self.columns)
+        for name in self._computed:
+            if pa.types.is_decimal(rows.schema.field(name).type):
+                decimals_to_doubles(rows.column(name), name)
+        return rows
 
     def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> FeedResult:
         """Add rows, of which those before a time are late, and advance to a watermark."""

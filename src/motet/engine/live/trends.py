@@ -15,7 +15,7 @@ from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, order_preserving_codes, select_unit_events
 from motet.engine.live.key_states import KeyHeads, KeyIndex, add_due_keys
 from motet.engine.live.reports import Report, make_report
-from motet.engine.trends import build_edges, slot_mode
+from motet.engine.trends import ListedEdges, build_edges, list_edges, slot_mode
 from motet.kernels.slots import make_window
 from motet.kernels.tables import MAX_TIME, MIN_TIME, Events
 from motet.kernels.totals import list_layouts
@@ -37,8 +37,8 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class TotalsOverflowed(Exception):
-    """A count of some key exceeded 64 bits: the unit has to begin anew with larger totals."""
+class UnitOutgrown(Exception):
+    """A count of some key exceeded 64 bits, or events have values that are new: the unit has to begin anew."""
 
 
 def can_feed_trends(unit: Unit, nothing: EncodedEvents) -> bool:
@@ -54,10 +54,16 @@ def can_feed_trends(unit: Unit, nothing: EncodedEvents) -> bool:
         types.extend((before.type, after.type))
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    edges = build_edges(compiled, nothing, np.zeros(0, np.int64), note_types)
+    edges = build_edges(list_edges(compiled), nothing, None, note_types)
     moved = {move.source for move in compiled.automaton.moves if move.target >= 0}
     needs_events = moved & set(edges.source.tolist()) or {SCAN, UNEQUAL} & set(edges.kind.tolist())
     return not needs_events and not any(map(is_text, types))
+
+
+def select_trend_events(unit: Unit, listed: ListedEdges, encoded: EncodedEvents) -> tuple[Events, Edges]:
+    """Return the events that matter to a unit, and the codes that its conditions compare."""
+    events, at = select_unit_events(encoded, unit)
+    return events, build_edges(listed, encoded, at, encode_both)
 
 
 class TrendUnit(KeyHeads):
@@ -74,6 +80,7 @@ class TrendUnit(KeyHeads):
         self.span = unit.queries[0].span
         self.layouts = list_layouts(*unit.queries[0].channels.shape, rarely_large=False)
         self.level = 0
+        self.edges = list_edges(unit.queries[0])
         self.clear()
 
     def clear(self) -> None:
@@ -82,10 +89,11 @@ class TrendUnit(KeyHeads):
         self.run: TrendRun | None = None
         self._prepared: tuple[EncodedEvents, Events, Edges] | None = None
 
-    def enlarge(self) -> None:
-        """Begin anew with the next layout of totals."""
+    def enlarge(self) -> TrendUnit:
+        """Begin anew with the next layout of totals. Return the unit that goes on."""
         self.level += 1
         self.clear()
+        return self
 
     def prepare(self, encoded: EncodedEvents) -> tuple[Events, Edges]:
         """Return the unit's events and the codes that its conditions compare.
@@ -93,9 +101,7 @@ class TrendUnit(KeyHeads):
         Raises `DataError`, with the state unchanged, if some row cannot be computed with.
         """
         if self._prepared is None or self._prepared[0] is not encoded:
-            events, at = select_unit_events(encoded, self.unit)
-            rows = np.arange(len(encoded.time)) if at is None else at
-            self._prepared = encoded, events, build_edges(self.unit.queries[0], encoded, rows, encode_both)
+            self._prepared = encoded, *select_trend_events(self.unit, self.edges, encoded)
         return self._prepared[1:]
 
     def advance(
@@ -103,7 +109,7 @@ class TrendUnit(KeyHeads):
     ) -> list[Report]:
         """Process new events (`numbers` are their keys) as the watermark moves; return what is reported.
 
-        Raises `TotalsOverflowed` where totals have to be larger; there is no state then.
+        Raises `UnitOutgrown` where totals have to be larger; there is no state then.
         """
         self.reserve(keys.count)
         events, edges = self.prepare(encoded)
@@ -138,7 +144,7 @@ class TrendUnit(KeyHeads):
             events, machine, queries, edges, capacity, window, active, rows, self.heads
         )
         if over.any():
-            raise TotalsOverflowed
+            raise UnitOutgrown
         own = rows[active]
         if self.span.ranked:
             self.heads[own, WAKE] = MAX_TIME
@@ -171,6 +177,7 @@ def encode_both(before: pa.Array, after: pa.Array) -> tuple[Ints, Ints]:
 
 
 def _encode_side(values: pa.Array) -> Ints:
-    codes = np.clip(order_preserving_codes(values, "min"), NO_VALUE + 1, -(NO_VALUE + 2))
-    missing = values.is_null().to_numpy(zero_copy_only=False)
-    return np.where(missing, NO_VALUE, codes).astype(np.int64)
+    codes: Ints = np.clip(order_preserving_codes(values, "min"), NO_VALUE + 1, -(NO_VALUE + 2))
+    if values.null_count:
+        codes[values.is_null().to_numpy(zero_copy_only=False)] = NO_VALUE
+    return codes

@@ -92,7 +92,7 @@ class LiveWorkload:
             newest = max(read.newest, *(live.newest for live in self._stream.branches))
             moved = max(newest - self.options.watermark_micros, self._watermark)
             results = self._feed(read, moved, self._watermark)
-        proposal = self._replanner.propose(self.statistics, self._cost_of_moving(), self._watermark)
+        proposal = self._replanner.propose(lambda: (self.statistics, self._cost_of_moving()), self._watermark)
         if proposal is not None:
             change, program = proposal
             self.changes.append(change)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from motet.model.expression import Expression, variables
+from motet.model.expression import Comparison, Expression, variables
 from motet.plans.detect.build import JoinSpec, is_left_inner, sort_texts
 from motet.plans.detect.nodes import ItemNode, LeafNode, LoopNode
 from motet.plans.detect.partial_orders import Bits, bits_of, items_of, partial_order_of, share_in_window
@@ -250,17 +250,21 @@ def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False,
     share, is_ordered = window_share(spec, rates), len(spec.order) == len(counts) * (len(counts) - 1) // 2
     order = sorted(range(len(counts)), key=counts.__getitem__) if rarest_first else range(len(counts))
     place = {str(item): at for at, item in enumerate(order)}
-    selectivity, symbols = [1.0] * len(counts), symbols_of(spec)
+    selectivity, searched, symbols = [1.0] * len(counts), [1.0] * len(counts), symbols_of(spec)
     together: dict[frozenset[str], list[Expression]] = {}
     for test in spec.tests:
         together.setdefault(variables(test), []).append(test)
     for names, tests in together.items():
-        selectivity[max(place[name] for name in names)] *= rates.joint_selectivity(tests, symbols)
+        at = max(place[name] for name in names)
+        selectivity[at] *= rates.joint_selectivity(tests, symbols)
+        for test in tests:
+            if isinstance(test, Comparison) and test.operator == "=":  # by which inner rows are sorted
+                searched[at] = min(searched[at], rates.joint_selectivity([test], symbols))
     made, cost = float(rates.keys), prices.row * sum(counts)
     for size, item in enumerate(order, 1):
         looked_at = made * counts[item] / rates.keys / (size if is_ordered else 1)
         made = looked_at * selectivity[size - 1]
         if size > 1:
             in_window = share_in_window(size, share)
-            cost += in_window * (prices.pair * looked_at + (prices.row + prices.instance) * made)
+            cost += in_window * (prices.pair * looked_at * searched[size - 1] + (prices.row + prices.instance) * made)
     return cost

@@ -9,7 +9,6 @@ from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
 from motet.model.names import resolve_variables
 from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
-from motet.model.window import TimeWindow
 from motet.plans.compiled import WindowSpan, build_window_span
 from motet.plans.detect.conditions import PlacedConditions, is_adjacent, place_conditions
 from motet.template.alternatives import (
@@ -34,8 +33,9 @@ class DetectQuery:
     `absent` holds the symbols of all absences, those of NOT and then those of NEG; `absence_conditions` the conditions
     that compare an absent event with bound ones. `match_conditions` compare bound events. `slots` are the positions
     that each name in a condition stands for. `reason` says why the query is not aggregated online;
-    `is_sequence_past_last`, whether its matches are found one after the other. With `readings`, what must be absent in
-    the gaps of a match is tested on the whole match: the rounds of a repeated AND are found without it.
+    `finds_occurrences`, whether the matches that AFTER MATCH SKIP takes are found, and no other. With `readings`, what
+    must be absent in the gaps of a match is tested on the whole match: the rounds of a repeated AND are found without
+    it.
     """
 
     number: int
@@ -56,7 +56,7 @@ class DetectQuery:
     progress: Progress | None
     adjacent: tuple[Expression, ...]
     reason: str
-    is_sequence_past_last: bool = False
+    finds_occurrences: bool = False
     readings: Readings | None = field(default=None, compare=False)  # the query says all of it
 
     @property
@@ -78,6 +78,16 @@ class DetectQuery:
     def skips_across_windows(self) -> bool:
         """Whether a match may be left out because of any other before it, however long ago."""
         return self.query.after_match is not AfterMatch.ALL and not self.span.slide
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether something must be absent before a match."""
+        return self.positions.graph.starts_with_guard
+
+    @property
+    def takes_by_window(self) -> bool:
+        """Whether each window takes matches of its own."""
+        return self.query.after_match is AfterMatch.PAST_LAST_EVENT and bool(self.span.slide)
 
     @property
     def waits_to_skip(self) -> bool:
@@ -137,7 +147,7 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
     absent_events = (*positions.absences, *positions.negated)
     placed = place_conditions(query, positions, absent_events)
     try:
-        if _is_sequence_past_last(query, positions, placed):
+        if _finds_occurrences(query, positions, placed):
             alternatives, compact = as_single_loop(positions.graph), True
         else:
             alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
@@ -184,23 +194,22 @@ def compile_detect(number: int, workload: Workload, tick: int, reason: str = "")
         progress=progress,
         adjacent=tuple(c for c in placed.match if progress is not None and is_adjacent(c, positions, progress)),
         reason=reason,
-        is_sequence_past_last=_is_sequence_past_last(query, positions, placed),
+        finds_occurrences=_finds_occurrences(query, positions, placed),
         readings=readings,
     )
 
 
-def _is_sequence_past_last(query: Query, positions: Positions, placed: PlacedConditions) -> bool:
-    """Return whether a query takes the non-overlapping occurrences of a plain sequence, over all of its input.
+def _finds_occurrences(query: Query, positions: Positions, placed: PlacedConditions) -> bool:
+    """Return whether one pass over the events finds the matches that are taken of a sequence, and no other: see
+    `motet.kernels.after_match.take_occurrences`.
 
-    One pass over the events finds them, without any other match: see `motet.kernels.after_match.take_occurrences`.
+    Repeated parts are no hindrance: of the matches that are alike otherwise, the one taken repeats none.
     """
-    graph, window = positions.graph, query.window
+    graph = positions.graph
     return (
-        query.after_match is AfterMatch.PAST_LAST_EVENT
+        query.after_match is not AfterMatch.ALL
         and query.policy is Policy.SKIP_TILL_ANY
-        and not (isinstance(window, TimeWindow) and window.slide is not None)
         and graph.is_line
-        and not graph.back_edges
         and len(graph.items) < 63
         and not (positions.absences or positions.negated or placed.match)
     )
