@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from benchmarks.registry import Axes, load_experiments
@@ -10,6 +11,8 @@ from benchmarks.run import Result, get_median
 from benchmarks.show import format_claim, format_title
 from motet.errors import MotetError
 
+# Around a chart: where the font that it was measured with is missing, letters are wider.
+PADDING = {"left": 60, "right": 40, "top": 5, "bottom": 5}
 SUFFIXES = (".html", ".svg", ".png", ".json")
 
 
@@ -43,16 +46,22 @@ def build_chart(result: Result, axes: Axes) -> Any:
     x = alt.X(
         "x:Q" if of_numbers else "x:O",
         title=axes.x,
+        axis=alt.Axis(labelLimit=0, labelOverlap="greedy"),
         scale=alt.Scale(type="log") if axes.log_x else alt.Undefined,
         sort=None,
     )
     y_scale = alt.Scale(type="log") if axes.log_y else alt.Scale(zero=True)
-    color = alt.Color("case:N", title=None, sort=alt.Undefined if axes.by else list(axes.series))
+    color = alt.Color(
+        "case:N",
+        title=None,
+        sort=alt.Undefined if axes.by else list(axes.series),
+        legend=alt.Legend(labelLimit=0, symbolLimit=0),
+    )
     base = alt.Chart(alt.InlineData(values=values))
     lines = base.mark_line(point=True).encode(x=x, y=alt.Y("y:Q", title=axes.unit, scale=y_scale), color=color)
     spread = base.mark_rule(opacity=0.5).encode(x=x, y=alt.Y("low:Q", scale=y_scale), y2="high:Q", color=color)
-    title = alt.Title(format_title(result), subtitle=[format_claim(one) for one in result.stated])
-    return (spread + lines).properties(title=title, width=560, height=320)
+    title = alt.Title(wrap(format_title(result), 80), subtitle=[format_claim(one) for one in result.stated])
+    return (spread + lines).properties(title=title, width=560, height=320, padding=PADDING)
 
 
 def to_long_form(result: Result, axes: Axes) -> list[dict[str, Any]]:

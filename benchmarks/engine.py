@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,6 +15,9 @@ import pyarrow as pa
 from benchmarks.measure import Measurement, Timings, compute_ratio, run_interleaved
 from benchmarks.registry import Row
 from motet.compile import Program, compile_workload
+from motet.engine.live import Stream
+from motet.engine.live.detect import DetectOperator
+from motet.engine.live.value_stacks import ValueStackUnit
 from motet.engine.local import LocalRun, run_table
 from motet.engine.workload_profile import profile_workload
 from motet.model.query import Workload
@@ -91,6 +95,22 @@ def describe_units(executed: Sequence[Mapping[str, Any]]) -> str:
             f"{' alone' if len(units) == count > 1 else ''}{f' ({shared} shared)' if shared else ''}"
         )
     return " + ".join(parts) or "nothing"
+
+
+def describe_fed(stream: Stream) -> str:
+    """Say how a stream carried the state of its queries on, as it stands after the last feed."""
+    counts: Counter[str] = Counter()
+    for operator in stream.branches:
+        if isinstance(operator, DetectOperator):
+            counts["matches fed"] += 0 if operator.fed is None else len(operator.fed.planned)
+            counts["matches searched again"] += len(operator.rerun)
+            continue
+        for state in (*operator.slots, *operator.fed):
+            how = "stacks by value" if isinstance(state, ValueStackUnit) else str(state.unit.strategy)
+            counts[how] += len(state.unit.planned.queries)
+        for unit in operator.rerun:
+            counts[f"{unit.strategy} run again"] += len(unit.planned.queries)
+    return " + ".join(f"{how} {count}" for how, count in counts.items() if count)
 
 
 def make_runner(program: Program, events: pa.Table) -> Callable[[], object]:

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.chart import PADDING
+
 DOCS = Path(__file__).parents[1] / "docs"
 NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 PURE = ("none", "prefix", "pairs", "stacks", "auto")
 WIDTH = 560
+LONG_RUN = "<!-- bench scale -->"
 
 
 def read_table(page: str, start: str) -> list[dict[str, str]]:
@@ -66,6 +69,13 @@ def list_pipelines(tables: str) -> Iterator[dict[str, Any]]:
         yield {"pipeline": row["pipeline"], "seconds": read_number(row["wall s"])}
 
 
+def list_long_run(tables: str) -> Iterator[dict[str, Any]]:
+    """Yield the speed and the memory of one long batch, by its minutes."""
+    for row in read_table(tables, LONG_RUN):
+        for name, case in (("M rows/s", "million rows a second"), ("memory GB", "memory, GB")):
+            yield {"x": read_number(row["minute"]), "y": read_number(row[name]), "case": case}
+
+
 def list_peers(conclusions: str) -> Iterator[dict[str, Any]]:
     """Yield how many times as long as motet in process each way takes for `s2`, where it gives an answer."""
     yield {"way": "motet, in process", "times": 1.0}
@@ -83,13 +93,14 @@ def draw_lines(rows: list[dict[str, Any]], x: str, y: str, log: bool = False) ->
     import altair as alt
 
     scale = alt.Scale(type="log") if log else alt.Scale(zero=True)
+    powers = {"values": [10.0**power for power in range(-3, 10)], "format": ",~r"} if log else {"tickCount": 6}
     return (
         alt.Chart(alt.InlineData(values=rows))
         .mark_line(point=True)
         .encode(
-            x=alt.X("x:Q", title=x, scale=scale, axis=alt.Axis(tickCount=6)),
-            y=alt.Y("y:Q", title=y, scale=scale, axis=alt.Axis(tickCount=6)),
-            color=alt.Color("case:N", title=None, sort=None),
+            x=alt.X("x:Q", title=x, scale=scale, axis=alt.Axis(**powers)),
+            y=alt.Y("y:Q", title=y, scale=scale, axis=alt.Axis(**powers)),
+            color=alt.Color("case:N", title=None, sort=None, legend=alt.Legend(labelLimit=0)),
         )
         .properties(width=WIDTH - 160, height=240)
     )
@@ -105,7 +116,7 @@ def draw_bars(rows: list[dict[str, Any]], name: str, value: str, title: str, log
         else alt.Scale(zero=True)
     )
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y(f"{name}:N", sort=None, title=None, axis=alt.Axis(labelLimit=320)),
+        y=alt.Y(f"{name}:N", sort=None, title=None, axis=alt.Axis(labelLimit=0)),
         x=alt.X(f"{value}:Q", title=title, scale=scale),
     )
     own = f"test(/motet|queries/, datum.{name}) && !test(/identity/, datum.{name})"
@@ -126,14 +137,14 @@ def draw_plans(rows: list[dict[str, Any]]) -> Any:
         alt.Chart(alt.InlineData(values=rows))
         .mark_point(filled=True, size=60, opacity=0.8)
         .encode(
-            y=alt.Y("setting:N", sort=None, title=None, axis=alt.Axis(labelLimit=320, grid=True)),
+            y=alt.Y("setting:N", sort=None, title=None, axis=alt.Axis(labelLimit=0, grid=True)),
             x=alt.X(
                 "times:Q",
                 title="times as long as the best plan of the setting",
                 scale=alt.Scale(type="log", nice=False),
             ),
             color=alt.Color("plan:N", title=None, sort=list(PURE)),
-            shape=alt.Shape("plan:N", sort=list(PURE), legend=None),
+            shape=alt.Shape("plan:N", title=None, sort=list(PURE)),
         )
         .properties(width=WIDTH - 160)
     )
@@ -151,9 +162,11 @@ def draw_conclusions(folder: Path = DOCS) -> Iterator[Path]:
             list(list_peers(conclusions)), "way", "times", "times as long as motet in process", log=True
         ),
     }
+    if f"{LONG_RUN}\n|" in tables:  # it runs only by its own name
+        charts["scale"] = draw_lines(list(list_long_run(tables)), "minutes", "million rows a second, GB")
     for name, chart in charts.items():
         file = folder / "images" / f"{name}.svg"
-        chart.save(str(file))
+        chart.properties(padding=PADDING).save(str(file))
         yield file
 
 

@@ -14,16 +14,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from benchmarks.engine import describe_run
-from motet.compile import Program, compile_workload
+from benchmarks.engine import describe_run, describe_units
+from motet.compile import Program
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import Options
 from motet.spark import batch, dataframes, stream
 from motet.spark.buckets import choose_buckets
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
+from motet.spark.sample import compile_for
 from motet.spark.serialization import CachedPickle, table_from_ipc
 
 TYPES = 20
@@ -84,8 +86,8 @@ def run_identity(events: DataFrame) -> DataFrame:
 
 
 def compile_batch(events: DataFrame, workload: Workload) -> Program:
-    """Compile a workload for a DataFrame."""
-    return compile_workload(workload, dataframes.get_event_schema(events, Options()))
+    """Compile a workload for a DataFrame as `motet.run` does, by a sample of its rows."""
+    return compile_for(events, workload, Options())
 
 
 def run_packed_identity(events: DataFrame, workload: Workload) -> DataFrame:
@@ -103,8 +105,19 @@ def run_packed_identity(events: DataFrame, workload: Workload) -> DataFrame:
 
 
 def filter_rows(events: DataFrame) -> DataFrame:
-    """Return all rows, but through a filter: only Spark can compute them."""
+    """Return all rows, but through a filter, which tasks apply to files themselves."""
     return events.filter("key >= 0")
+
+
+def compute_rows(events: DataFrame) -> DataFrame:
+    """Return all rows, but through a filter that only Spark can compute."""
+    return events.filter("key % 2 < 2")
+
+
+def join_rows(events: DataFrame) -> DataFrame:
+    """Return all rows, but joined with a small table."""
+    kinds = events.sparkSession.range(TYPES).selectExpr("concat('t', id) AS type", "id AS kind")
+    return events.join(sf.broadcast(kinds), "type")
 
 
 def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
@@ -113,9 +126,9 @@ def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
 
 
 def describe_batch(results: DataFrame) -> str:
-    """Say what tasks execute for results: the units of motet's program, or an identity."""
+    """Say what tasks executed for results once an action is done: units of motet's program, or an identity."""
     run: batch.SparkRun | None = getattr(results, "motet", None)
-    return "identity" if run is None else describe_run(run.executed)
+    return "identity" if run is None else describe_units([each.describe() for each in run.executed()])
 
 
 def describe_stream(program: Program) -> str:

@@ -20,11 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as csv
 
+from benchmarks.engine import describe_run, list_executed
 from benchmarks.experiments.peers import CHECKOUT
 from benchmarks.measure import Measurement, MemoryMonitor
 from benchmarks.peers.detection_questions import DetectionQuestion, compute_checksum, list_questions, make_events
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
-from motet.compile import compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.local import LocalRun
 from motet.language import parse
 from motet.options import Options
@@ -67,8 +68,12 @@ PEERS = (
 
 def run_motet(question: DetectionQuestion, events: pa.Table) -> list[pa.Table]:
     """Parse, plan and run a question in process, and return what was found."""
-    program = compile_workload(parse(question.text()), EventSchema(events.schema), Options())
-    return list(LocalRun(program).run(events))
+    return list(LocalRun(compile_question(question, events)).run(events))
+
+
+def compile_question(question: DetectionQuestion, events: pa.Table) -> Program:
+    """Compile a question for motet."""
+    return compile_workload(parse(question.text()), EventSchema(events.schema), Options())
 
 
 def add_up(found: Sequence[pa.Table]) -> Answer:
@@ -156,6 +161,7 @@ def compare_on_question(
             "events": len(events),
             "matches": answer[0],
             "k events/CPU s": ours,
+            "ran": describe_run(list_executed(compile_question(question, events), events)),
         }
     ]
     for peer in PEERS:

@@ -1,5 +1,5 @@
 """How cost grows: CPU time by events in a window, queries, pattern length, keys, event types and matches, with the
-power of the size with which it grows; wall time on Spark by cores.
+power of the size with which it grows.
 
 One stream of ours, everything but one size held: 10 queries of length 4 over 50 types, 100 keys, 10 minutes sliding by
 one, 200 events of a key in a window (one key where the window varies, 10 events where keys do). `alone` runs every
@@ -8,18 +8,15 @@ query alone, `online` is what motet does.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from benchmarks.engine import compile_plans, count_matches, time_programs
-from benchmarks.measure import Measurement, compute_ratio, fit_exponent, run_interleaved
+from benchmarks.measure import Measurement, compute_ratio, fit_exponent
 from benchmarks.registry import OURS, Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
 from benchmarks.streams import make_keyed_stream
@@ -98,41 +95,6 @@ def vary_matches(setting: Setting) -> list[Row]:
     return rows
 
 
-def vary_cores(setting: Setting) -> list[Row]:
-    """Measure the hundred queries of `spark-batch` on one core, on two, and on a standalone cluster of one, two and
-    four executors of one core each.
-    """
-    from benchmarks import pipelines
-    from motet.spark.session import local_session
-
-    events = setting.pick(200_000, 5_000_000)
-    workload = pipelines.make_sequences(100)
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as folder:
-        source = pipelines.write_parquet(make_keyed_stream(events, 10_000, pipelines.TYPES), Path(folder) / "events")
-        first: list[float] = []
-        for master in ("local[1]", "local[2]", *(f"local-cluster[{count},1,1024]" for count in (1, 2, 4))):
-            # The same tasks everywhere, so that only who runs them differs.
-            session = local_session(master, partitions=4)
-            read = partial(session.read.parquet, source)
-            cases = {
-                "engine": lambda read=read: pipelines.consume(pipelines.run_engine(read(), workload)),
-                "identity": lambda read=read: pipelines.consume(pipelines.run_identity(read())),
-            }
-            timings = run_interleaved(cases, setting.pick(min(setting.repeats, 2), setting.repeats))
-            session.stop()
-            first = first or timings["engine"]
-            rows.append(
-                {
-                    "master": master,
-                    **{name: Measurement.of(times) for name, times in timings.items()},
-                    "speed-up": Measurement.of(timings["engine"]).rate(Measurement.of(first).median),
-                    "M events/s": Measurement.of(timings["engine"]).rate(events / 1e6),
-                }
-            )
-    return rows
-
-
 def claim_power(size: str, column: str, what: str) -> Claim:
     """State the power with which a column grows, as fitted."""
 
@@ -175,15 +137,5 @@ EXPERIMENTS = (
             claim_power("matches", "found", "power of the growth, matches found"),
             claim_power("matches", "counted", "power of the growth, matches counted"),
         ),
-    ),
-    Experiment(
-        "growth-cores",
-        OURS,
-        "",
-        "wall seconds of 100 queries on Spark by cores",
-        Seconds(60, 190),
-        vary_cores,
-        needs=("pyspark",),
-        heavy=True,
     ),
 )

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import motet
+from benchmarks.engine import describe_fed, describe_run, list_executed
 from benchmarks.measure import Measurement
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import SECOND
@@ -76,11 +77,12 @@ def measure_feeds(setting: Setting) -> list[Row]:
     for name, (count, text) in CASES.items():
         workload = parse(make_queries(count, f"RETURN {text}"))
 
-        def feed_all(workload: Workload = workload) -> None:
+        def feed_all(workload: Workload = workload) -> Stream:
             stream = Stream(compile_workload(workload, schema, Options(mode="append")))
             for at in range(0, EVENTS, FEED):
                 stream.feed(events.slice(at, FEED), at * (SECOND // 1000))
             stream.finish()
+            return stream
 
         program = compile_workload(workload, schema)
         fed, whole = [], []
@@ -88,17 +90,18 @@ def measure_feeds(setting: Setting) -> list[Row]:
             whole.append(measure_cpu(partial(run_table, program, events)))
             fed.append(measure_cpu(feed_all))
         ratio = statistics.median(fed) / statistics.median(whole)
-        rows.append({"case": name, "batch, s": Measurement.of(whole), "fed, s": Measurement.of(fed), "ratio": ratio})
+        ran = f"batch: {describe_run(list_executed(program, events))}; fed: {describe_fed(feed_all())}"
+        times = {"batch, s": Measurement.of(whole), "fed, s": Measurement.of(fed)}
+        rows.append({"case": name, **times, "ratio": ratio, "ran": ran})
     for patterns, size, count in ((1, 1, 500), (1, 100, 200), (1, EVENTS, 1), (50, 100, 100), (50, EVENTS, 1)):
-        times = measure_live(patterns, size, count, setting.repeats)
-        rows.append(
-            {"case": f"motet.live, {patterns} SEQ of 3, feeds of {size:,}", "us per event": Measurement.of(times)}
-        )
+        spent, ran = measure_live(patterns, size, count, setting.repeats)
+        name = f"motet.live, {patterns} SEQ of 3, feeds of {size:,}"
+        rows.append({"case": name, "us per event": Measurement.of(spent), "ran": ran})
     return rows
 
 
-def measure_live(patterns: int, size: int, count: int, repeats: int) -> list[float]:
-    """Return CPU microseconds per event of some feeds, after those that fill the window and plan."""
+def measure_live(patterns: int, size: int, count: int, repeats: int) -> tuple[list[float], str]:
+    """Return CPU microseconds per event of some feeds, after those that fill the window and plan, and what ran."""
     events = make_events(20_000 + repeats * size * count, seed=2)
     live = motet.live(COLUMNS, make_queries(patterns, PATTERN))
     at = 0
@@ -114,7 +117,7 @@ def measure_live(patterns: int, size: int, count: int, repeats: int) -> list[flo
         feeds = [events.slice(at + each * size, size) for each in range(count)]
         at += size * count
         times.append(1e6 * measure_cpu(partial(feed_each, feeds)) / (size * count))
-    return times
+    return times, describe_fed(live._stream)
 
 
 EXPERIMENTS = (

@@ -134,7 +134,7 @@ def compare_on_spark(setting: Setting) -> list[Row]:
 
 def compare_with_flink(setting: Setting) -> list[Row]:
     """Run a V shape from a csv file in motet and in Flink SQL, each in a process of its own on two cores."""
-    rows = setting.pick(100_000, 1_000_000)
+    rows = setting.pick(100_000, 10_000_000)
     found: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "ticks.csv"
@@ -201,7 +201,7 @@ EXPERIMENTS = (
         OURS,
         "",
         "a V shape in motet and in Flink SQL's MATCH_RECOGNIZE, from the same csv file",
-        Seconds(60, 300),
+        Seconds(30, 300),
         compare_with_flink,
         needs=("duckdb",),
         heavy=True,

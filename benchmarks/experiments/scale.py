@@ -105,6 +105,7 @@ def run_long_batch(setting: Setting) -> list[Row]:
         with sample(measure) as samples:
             pipelines.consume(results)
         seconds = time.monotonic() - began
+        ran = pipelines.describe_batch(results)
         session.stop()
     peak = max(each["bytes"] for each in samples)
     assert peak < LIMIT, f"{peak / 2**30:.1f} GiB"
@@ -118,6 +119,7 @@ def run_long_batch(setting: Setting) -> list[Row]:
         memory = Measurement.of([each["bytes"] / 1e9 for each in part])
         rows.append({"minute": end["minute"], "M rows/s": rate, "memory GB": memory, "M rows": end["rows"] / 1e6})
         before = end
+    rows[-1]["ran"] = ran
     return rows
 
 

@@ -1,4 +1,6 @@
-"""What one core does: a continuous sequence by the events in its window, and the strategies for sliding windows."""
+"""What one core does: a continuous sequence by the events in its window, occurrences that do not overlap, and the
+strategies for sliding windows.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,22 @@ from motet.schema import EventSchema
 WINDOWS = (1_000, 1_000_000)  # events
 
 
+def make_letters(events: int, microseconds: int) -> pa.Table:
+    """Return events of types A, B and C at random, so many microseconds apart."""
+    codes = pa.array(np.random.default_rng(5).integers(0, 3, events), pa.int32())
+    return pa.table(
+        {
+            "time": pa.array(np.arange(events) * microseconds, pa.timestamp("us")),
+            "type": pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"])),
+        }
+    )
+
+
 def measure_continuous(setting: Setting) -> list[Row]:
     """Measure one continuous SEQ of three: speed, and how it depends on the events in the window."""
     events = setting.pick(2_000_000, 4_000_000)
     pa.set_cpu_count(1)
-    rng = np.random.default_rng(5)
-    codes = pa.array(rng.integers(0, 3, events), pa.int32())
-    table = pa.table(
-        {
-            "time": pa.array(np.arange(events), pa.timestamp("us")),
-            "type": pa.DictionaryArray.from_arrays(codes, pa.array(["A", "B", "C"])),
-        }
-    )
+    table = make_letters(events, 1)
     cases: dict[str, Callable[[], object]] = {}
     for window in WINDOWS:
         cases[f"arrays to results, {window:,} events in the window"] = prepare_arrays_run(table, window)
@@ -66,6 +72,36 @@ def prepare_table_run(table: pa.Table, window: int) -> Callable[[], object]:
     """Return a whole run in process."""
     program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
     return partial(run_table, program, table)
+
+
+WINDOWS_OF_TEN_SECONDS = ("WITHIN 10 s", "WITHIN 10 s SLIDE 10 s", "WITHIN 10 s SLIDE 1 s")
+
+
+def compare_occurrences(setting: Setting) -> list[Row]:
+    """Compare the count of occurrences that do not overlap with that of all matches: a SEQ of three in 100 keys."""
+    events = setting.pick(500_000, 4_000_000)
+    pa.set_cpu_count(1)
+    table = make_letters(events, 1000)
+    table = table.append_column("k", pa.array(np.random.default_rng(6).integers(0, 100, events)))
+
+    rows: list[Row] = []
+    for pattern in ("SEQ(A, B, C)", "SEQ(A, B+, C)"):
+        for window in WINDOWS_OF_TEN_SECONDS:
+            text = f"RETURN COUNT(*) PATTERN {pattern} GROUP BY k {window}"
+            texts = {"all": text, "taken": f"{text} AFTER MATCH SKIP PAST LAST EVENT"}
+            programs = {name: compile_workload(parse(each), EventSchema(table.schema)) for name, each in texts.items()}
+            timings, ran = time_programs(programs, table, setting.repeats)
+            rows.append(
+                {
+                    "pattern": pattern,
+                    "window": window,
+                    "all matches, M events/s": Measurement.of(timings["all"]).rate(events / 1e6),
+                    "PAST LAST EVENT, M events/s": Measurement.of(timings["taken"]).rate(events / 1e6),
+                    "times faster": compute_ratio(timings["all"], timings["taken"]),
+                    "ran": ran,
+                }
+            )
+    return rows
 
 
 def compare_strategies(setting: Setting) -> list[Row]:
@@ -135,6 +171,14 @@ EXPERIMENTS = (
         "one continuous SEQ(A, B, C), a value at every completion, by events in the window",
         Seconds(5, 12),
         measure_continuous,
+    ),
+    Experiment(
+        "occurrences",
+        OURS,
+        "",
+        "occurrences that do not overlap, counted against all matches: a sequence of three in 100 keys",
+        Seconds(10, 80),
+        compare_occurrences,
     ),
     Experiment(
         "strategies",

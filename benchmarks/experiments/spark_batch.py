@@ -1,4 +1,4 @@
-"""Spark batch: a hundred queries against the same pipeline with an identity function, and one hot key against many."""
+"""Spark batch: a hundred queries against the same pipeline with an identity function; hot keys, filters and joins."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Measurement, Timings, compute_ratio, read_tree_cpu, run_interleaved
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
@@ -15,33 +16,39 @@ QUERIES = 100
 KEYS = 10_000
 
 
-def compare_with_identity(setting: Setting) -> list[Row]:
+def compare_with_identity(setting: Setting, api: str = "classic") -> list[Row]:
     """Measure wall and CPU seconds from parquet to nowhere; CPU of the JVM and of Python's workers together."""
     from benchmarks import pipelines
     from motet.spark.session import local_session
 
     events = setting.pick(1_000_000, 5_000_000)
     workload = pipelines.make_sequences(QUERIES)
+    run_identity, run_engine = pipelines.run_identity, partial(pipelines.run_engine, workload=workload)
     with tempfile.TemporaryDirectory() as folder:
         many = pipelines.write_parquet(make_keyed_stream(events, KEYS, pipelines.TYPES), Path(folder) / "many")
         hot = pipelines.write_parquet(make_keyed_stream(events, 1, pipelines.TYPES), Path(folder) / "hot")
-        session = local_session("local[2]")
-        read, filtered = session.read.parquet, pipelines.filter_rows
+        session = local_session("local[2]", config={"spark.api.mode": api})
+        read = session.read.parquet
         cases = {
-            "identity, many keys": lambda: pipelines.run_identity(read(many)),
+            "identity, many keys": lambda: run_identity(read(many)),
             "motet's own way, identity, many keys": lambda: pipelines.run_packed_identity(read(many), workload),
-            f"{QUERIES} queries, many keys": lambda: pipelines.run_engine(read(many), workload),
-            f"{QUERIES} queries, many keys, through a filter": lambda: pipelines.run_engine(
-                filtered(read(many)), workload
-            ),
-            f"{QUERIES} queries, one hot key": lambda: pipelines.run_engine(read(hot), workload),
+            f"{QUERIES} queries, many keys": lambda: run_engine(read(many)),
+            f"{QUERIES} queries, one hot key": lambda: run_engine(read(hot)),
+            f"{QUERIES} queries, through a filter": lambda: run_engine(pipelines.filter_rows(read(many))),
+            "identity, through what only Spark computes": lambda: run_identity(pipelines.compute_rows(read(many))),
+            f"{QUERIES} queries, the same": lambda: run_engine(pipelines.compute_rows(read(many))),
         }
+        if setting.size == "paper":
+            cases |= {
+                "identity, joined with a small table": lambda: run_identity(pipelines.join_rows(read(many))),
+                f"{QUERIES} queries, joined the same": lambda: run_engine(pipelines.join_rows(read(many))),
+            }
         spent: Timings = {name: [] for name in cases}
         ran: dict[str, str] = {}
 
         def run(name: str) -> None:
             before = read_tree_cpu(os.getpid())
-            results = cases[name]()
+            results: Any = cases[name]()
             pipelines.consume(results)
             ran[name] = pipelines.describe_batch(results)
             spent[name].append(read_tree_cpu(os.getpid()) - before)
@@ -72,8 +79,18 @@ EXPERIMENTS = (
         OURS,
         "",
         "Spark batch, local[2], 100 queries, 10,000 keys or one, from parquet, against identity pipelines",
-        Seconds(45, 120),
+        Seconds(60, 220),
         compare_with_identity,
         needs=("pyspark",),
+    ),
+    Experiment(
+        "spark-connect",
+        OURS,
+        "",
+        "The same on Spark Connect",
+        Seconds(90, 240),
+        partial(compare_with_identity, api="connect"),
+        needs=("pyspark",),
+        heavy=True,
     ),
 )
