@@ -8,6 +8,7 @@ ones. Every step is linear, so any channel of totals obeys it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -217,13 +218,15 @@ def _trim(
     accepting: set[int],
 ) -> Automaton:
     """Drop the nodes from which no match can come, and renumber."""
-    edges: list[tuple[int, int]] = [(s, t) for _, s, t in (*transitions, *moves)] + list(enumerate(folds))
+    sources: dict[int, list[int]] = {}
+    for source, target in itertools.chain(((s, t) for _, s, t in (*transitions, *moves)), enumerate(folds)):
+        sources.setdefault(target, []).append(source)
     useful = set(accepting)
-    while True:
-        more = {source for source, target in edges if target in useful} - useful
-        if not more:
-            break
+    reached = list(accepting)
+    while reached:
+        more = set(sources.get(reached.pop(), ())) - useful
         useful |= more
+        reached += more
     kept = [0, *sorted(useful - {0})]
     new = {old: number for number, old in enumerate(kept)}
     freshness = {old: max(map(_count_fresh_strands, nodes[old])) for old in kept}
@@ -266,6 +269,7 @@ class _Explorer:
         self.graph = graph
         self.ignores_guards = ignores_guards
         self.pending: dict[tuple[PositionGraph, int], frozenset[Guard]] = {}
+        self.gaps: dict[tuple[PositionGraph, int], dict[int, Ways]] = {}
         self._collect_pending(graph)
         leading = frozenset(filter(None, map(self._guard, graph.first.values())))
         self.start: Node = frozenset({Strand(START, False, leading)})
@@ -285,10 +289,13 @@ class _Explorer:
         return guard
 
     def _collect_pending(self, graph: PositionGraph) -> None:
-        """Collect the guards of the gaps after each item."""
+        """Collect the gaps after each item, and their guards."""
+        self.gaps |= {(graph, item): {} for item in range(len(graph.items))}
+        for (source, target), ways in graph.follow.items():
+            self.gaps[graph, source][target] = ways
         for item, inner in enumerate(graph.items):
             outgoing = [graph.last[item]] if item in graph.last else []
-            outgoing += [ways for (p, _), ways in graph.follow.items() if p == item]
+            outgoing += self.gaps[graph, item].values()
             self.pending[graph, item] = frozenset(filter(None, map(self._guard, outgoing)))
             if isinstance(inner, Block):
                 for operand in inner.operands:
@@ -314,7 +321,7 @@ class _Explorer:
                 yield from self._advance_block(graph, item, strand)
             if strand.is_fresh or not self._is_complete(graph, strand):
                 return
-            gaps = {q: ways for (p, q), ways in graph.follow.items() if p == strand.item}
+            gaps = self.gaps[graph, strand.item]
         for target, ways in gaps.items():
             guard = self._guard(ways)
             if not guard or guard in strand.pending:
