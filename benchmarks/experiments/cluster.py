@@ -32,7 +32,7 @@ def vary_cores(setting: Setting) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder, start_cluster(Path(folder) / "cluster", workers=4) as cluster:
         source = pipelines.write_parquet(make_keyed_stream(events, 10_000, pipelines.TYPES), Path(folder) / "events")
         places = [("local[1]", "local[1]", 0), ("local[2]", "local[2]", 0)]
-        places += [(f"standalone, {count} executors of a core", cluster.url, count) for count in (1, 2, 4)]
+        places += [(f"standalone, executors of a core: {count}", cluster.url, count) for count in (1, 2, 4)]
         ran = ""
 
         def run_engine(frame: Any) -> None:
