@@ -59,7 +59,9 @@ def start_stream(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         arguments += ["--select", select]
     arguments += ["--checkpoint", str(folder / "state"), "--sink", "parquet", "--output", str(folder / "out")]
     arguments += ["--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2"]
-    arguments += ["--conf", "spark.driver.memory=1g"]  # or the Java heap may grow for hours before it is collected
+    # The Java heap has its full size from the start: what grows then is no heap that was not collected yet.
+    arguments += ["--conf", "spark.driver.memory=1g"]
+    arguments += ["--conf", "spark.driver.extraJavaOptions=-Xms1g -XX:+AlwaysPreTouch"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     environment["PYTHONPATH"] = str(Path(motet.__file__).parents[1])
     with (folder / "said").open("wb") as said:
