@@ -39,8 +39,8 @@ from motet.model.pattern import Event, Pattern, events, map_events
 from motet.model.query import AllVariables, Computed, Policy, Query
 from motet.model.shape import repeated_names
 from motet.model.window import Window
+from motet.row_patterns.tokens import SqlText
 
-_PATTERN = re.compile(r"\bPATTERN\s*\(", re.IGNORECASE)
 _WITHIN = re.compile(r"\bWITHIN\s+(INTERVAL\s*'[^']*'\s*\w+)", re.IGNORECASE)
 
 # Comments become blanks, so that places stay what they are; texts and names in quotes stay.
@@ -63,10 +63,13 @@ def translate_source(source: SourceText) -> Translation:
     for found in _BACKSLASH.finditer(source.text):
         message = "a backslash in a text stands for itself in some systems and begins an escape in others"
         raise source.error_at(message, found.start(), found.end(), "compare with a column that holds the text")
-    opening = _PATTERN.search(source.text)
     window, text = _extract_window(source)
     tree = parse_sql(source, text, "snowflake")
     clause = tree.find(exp.MatchRecognize)
+    sql = SqlText(source.text, source.origin, "duckdb")
+    opening = next(
+        (at + 1 for at in range(len(sql.tokens)) if (sql.word(at), sql.word(at + 1)) == ("PATTERN", "(")), None
+    )
     if clause is None or opening is None:
         raise source.error_at(
             "there is no MATCH_RECOGNIZE with a PATTERN here", 0, hint="as in SELECT * FROM t MATCH_RECOGNIZE (...)"
@@ -76,7 +79,7 @@ def translate_source(source: SourceText) -> Translation:
     for division in clause.find_all(exp.Div):
         message = "a division gives whole numbers in some systems and fractions in others; in motet it gives fractions"
         raise source.error_at(message, *find_offsets(division), "multiply instead: a > b / 2 is 2 * a > b")
-    rows = parse_row_pattern(source, opening.end(), source.find_closing(opening.end(), "the bracket of PATTERN"))
+    rows = parse_row_pattern(sql, opening + 1, sql.find_closing(opening))
     return _ClauseTranslator(source, clause, rows).translate(window)
 
 

@@ -1,106 +1,55 @@
-"""Parses the PATTERN of MATCH_RECOGNIZE, and analyses which variables may follow which."""
+"""Translate the PATTERN of MATCH_RECOGNIZE, and find which variables may follow which."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from motet.dialects.translation import SourceText, TokenParser, build_sequence
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, children, events
+from motet.row_patterns.patterns import PatternParser, Quantified, RowAlternation, RowPattern, RowVariable, Sequence
+from motet.row_patterns.tokens import SqlText
 from motet.template.positions import build_positions
 
-_TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<mark>\{-|-\}|[{}()|*+?,^$&])|(?P<number>\d+)|(?P<other>\S))")
+REFUSED_MARKS = {
+    "{-": ("{- ... -} leaves rows out of ALL ROWS PER MATCH, which motet does not give", "take it off"),
+    "^": ("the anchor ^ has no equal: a match may lie anywhere in its partition", "take it off"),
+    "$": ("the anchor $ has no equal: a match may lie anywhere in its partition", "take it off"),
+}
 
 
-def parse_row_pattern(source: SourceText, start: int, end: int) -> Pattern:
-    """Parse the pattern between two offsets of a text; its event types are variables still."""
-    return _RowPatternParser(source, start, end).parse()
+def parse_row_pattern(sql: SqlText, first: int, last: int) -> Pattern:
+    """Parse the pattern between two tokens; its event types are variables still."""
+    for at in range(first, last):
+        _refuse_token(sql, first, at)
+    return _to_pattern(PatternParser(sql, first, last).parse(), sql.error_at("PATTERN needs a variable here", first))
 
 
-class _RowPatternParser(TokenParser):
-    """Parses alternatives of sequences of repeated variables and groups."""
+def _refuse_token(sql: SqlText, first: int, at: int) -> None:
+    """Refuse what has no equal under CONTIGUOUS."""
+    word = sql.word(at)
+    if word in REFUSED_MARKS:
+        message, hint = REFUSED_MARKS[word]
+        raise sql.error_at(message, at, hint=hint)
+    if word == "PERMUTE" and sql.word(at + 1) == "(":
+        raise sql.error_at("PERMUTE has no equal under CONTIGUOUS", at, hint="write the orders out with |")
+    if word == "?" and at > first and sql.word(at - 1) in ("*", "+", "?", "}"):
+        message = "a reluctant quantifier picks the shortest match; motet gives every match"
+        raise sql.error_at(message, at, hint="leave out this '?'")
+    if sql.tokens[at].kind == "quoted":
+        raise sql.error_at("variables in quotes are not translated", at, hint="write the name without quotes")
 
-    def __init__(self, source: SourceText, start: int, end: int) -> None:
-        super().__init__(source, _TOKEN, start, end)
 
-    def parse(self) -> Pattern:
-        pattern = self.parse_alternatives()
-        if self.at < len(self.tokens):
-            raise self.error_at_token(f"unexpected '{self.token.text}' in PATTERN", "as in PATTERN (A B+ C)")
-        return pattern
-
-    def error_at_token(self, message: str, hint: str | None = None) -> Exception:
-        token = self.tokens[min(self.at, len(self.tokens) - 1)] if self.tokens else self.token
-        return self.source.error_at(message, token.start, token.end, hint)
-
-    def parse_alternatives(self) -> Pattern:
-        parts = [self.parse_sequence()]
-        while self.accept("|"):
-            parts.append(self.parse_sequence())
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-    def parse_sequence(self) -> Pattern:
-        parts = []
-        while self.at < len(self.tokens) and self.token.text not in ("|", ")"):
-            parts.append(self.parse_repetition())
-        if not parts:
-            raise self.error_at_token("PATTERN needs a variable here", "as in PATTERN (A B+ C)")
-        return build_sequence(parts)
-
-    def parse_repetition(self) -> Pattern:
-        part = self.parse_primary()
-        bounds = self.parse_quantifier()
-        if bounds is None:
-            return part
-        if self.token.text == "?":
-            raise self.error_at_token(
-                "a reluctant quantifier picks the shortest match; motet gives every match", "leave out this '?'"
-            )
-        return Repeat(part, *bounds)
-
-    def parse_quantifier(self) -> tuple[int, int | None] | None:
-        simple = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(self.token.text)
-        if simple is not None:
-            self.at += 1
-            return simple
-        if self.token.text != "{":
-            return None
-        inside = []
-        self.at += 1
-        while self.token.text not in ("}", ""):
-            inside.append(self.token.text)
-            self.at += 1
-        self.at += 1
-        found = re.fullmatch(r"(\d*)(,?)(\d*)", "".join(inside))
-        if found is None or not (found[1] or found[3]):
-            self.at -= 1
-            raise self.error_at_token("this quantifier is not understood", "write {n}, {n,}, {,m} or {n,m}")
-        low = int(found[1] or 0)
-        return low, int(found[3]) if found[3] else None if found[2] else low
-
-    def parse_primary(self) -> Pattern:
-        token = self.tokens[self.at]
-        if token.text.upper() == "PERMUTE":
-            raise self.error_at_token("PERMUTE has no equal under CONTIGUOUS", "write the orders out with |")
-        if token.kind == "name":
-            self.at += 1
-            return Event(token.text)
-        if token.text == "(":
-            self.at += 1
-            inner = self.parse_alternatives()
-            if self.token.text != ")":
-                raise self.error_at_token("this bracket is never closed", "add a )")
-            self.at += 1
-            return inner
-        if token.text == "{-":
-            raise self.error_at_token(
-                "{- ... -} leaves rows out of ALL ROWS PER MATCH, which motet does not give", "take it off"
-            )
-        if token.text in ("^", "$"):
-            raise self.error_at_token(
-                f"the anchor {token.text} has no equal: a match may lie anywhere in its partition", "take it off"
-            )
-        raise self.error_at_token(f"unexpected '{token.text}' in PATTERN", "as in PATTERN (A B+ C)")
+def _to_pattern(pattern: RowPattern, empty: Exception) -> Pattern:
+    """Return a row pattern as a pattern of ours; `empty` is what to raise where a part has no variable."""
+    match pattern:
+        case RowVariable(name):
+            return Event(name)
+        case Sequence(parts) if parts:
+            return Seq(tuple(_to_pattern(part, empty) for part in parts))
+        case RowAlternation(parts):
+            return Or(tuple(_to_pattern(part, empty) for part in parts))
+        case Quantified(part, low, high):
+            return Repeat(_to_pattern(part, empty), low, high)
+    raise empty
 
 
 @dataclass(frozen=True, slots=True)
