@@ -35,6 +35,7 @@ from motet.pipeline import (
     as_table,
     as_workload,
     compile_for,
+    derive_rows,
     execute,
     is_pandas,
     is_spark,
@@ -561,7 +562,7 @@ def explain_match(
     source = open_source(events, settled, loaded)
     schema = make_schema(source.schema, settled)
     check_workload(loaded, schema)
-    rows = (schema.derive(pa.Table.from_batches([batch]), schema.columns.names) for batch in source.batches())
+    rows = derive_rows(source, schema)
     return explain_query(loaded, schema, rows, query=query, key=key or {}, start=start, end=end, limit=limit)
 
 
@@ -609,9 +610,8 @@ def profile(
     if asked is None:
         events_read = _read_table(source, schema, (schema.time, schema.type, *keys))
         return profile_table(events_read, schema.time, schema.type, keys, schema.time_unit)
-    check_workload(asked, schema)
-    found = profile_workload(_read_table(source, schema, columns_to_profile(asked, schema, keys)), asked, schema, keys)
     program = compile_workload(asked, schema, settled)
+    found = profile_workload(_read_table(source, schema, columns_to_profile(asked, schema, keys)), asked, schema, keys)
     if not program.detect:
         return found
     shares = measure_selectivities(program, _read_table(source, schema, required_columns(program)))

@@ -279,6 +279,12 @@ def _enumerate(job: Job) -> Outcome:
     return Outcome(result, len(table), invalid, 0)
 
 
+def derive_rows(source: Source, schema: EventSchema) -> Iterator[pa.Table]:
+    """Yield all rows of a source, batch by batch, with the columns that are computed of others."""
+    for batch in source.batches():
+        yield schema.derive(pa.Table.from_batches([batch]), schema.columns.names)
+
+
 def readable(source: Source) -> pa.Table | EventSource:
     """Return what a run in process reads: a table as such, files as a source of batches."""
     return source.content if isinstance(source, TableSource) else source

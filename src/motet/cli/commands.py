@@ -53,7 +53,17 @@ from motet.language import read
 from motet.model.query import Workload
 from motet.model.validate import find_problems
 from motet.options import Engine, Options
-from motet.pipeline import Job, check_events, compile_for, execute, make_schema, open_source, prepare, readable
+from motet.pipeline import (
+    Job,
+    check_events,
+    compile_for,
+    derive_rows,
+    execute,
+    make_schema,
+    open_source,
+    prepare,
+    readable,
+)
 from motet.statistics.model import Statistics
 
 NOT_FOR_TERMINALS = (OutputFormat.PARQUET, OutputFormat.ARROW)
@@ -339,22 +349,17 @@ class Question:
 
 def explain_match(file: Path, events: Sequence[Path], asked: Question, options: Options, shown: ReportFormat) -> None:
     """Explain, and write that."""
-    from motet import api
     from motet.explain.diagnosis.report import render_explanation_json, render_explanation_text
+    from motet.explain.diagnosis.select import explain_query
 
     keys = asked.keys()
     workload = read(file)
     source = open_for(workload, events, options)
     warn_of_events(check_events(workload, source, options), workload)
-    found = api.explain_match(
-        source,
-        workload,
-        options,
-        query=asked.query,
-        key=keys,
-        start=asked.start,
-        end=asked.end,
-        limit=asked.limit,
+    schema = make_schema(source.schema, options)
+    rows = derive_rows(source, schema)
+    found = explain_query(
+        workload, schema, rows, query=asked.query, key=keys, start=asked.start, end=asked.end, limit=asked.limit
     )
     write_text(render_explanation_json(found) if shown == "json" else render_explanation_text(found))
 
