@@ -96,7 +96,7 @@ def compile_kernels(folder: Path | None = None, processor: str | None = None) ->
     done = ended = 0
     while ended < len(processes):
         if compiled.get():
-            done += 1
+            done = min(done + 1, len(KERNELS))  # one may be compiled for several types
             sys.stderr.write(f"\rcompiling kernels {done}/{len(KERNELS)} ...")
             sys.stderr.flush()
         else:
