@@ -123,6 +123,18 @@ def test_quoted_names_are_names_in_both_quotes(spark: SparkSession) -> None:
     assert motet.sql(text, {"t": frame}).toArrow().to_pylist() == [{"end one": "q"}]
 
 
+def test_values_in_parts_may_be_missing_where_their_rows_are(spark: SparkSession) -> None:
+    frame = spark.sql(
+        "SELECT id, named_struct('q', id, 'r', array(id)) AS s, map('a', id) AS m, array(named_struct('z', id)) AS l "
+        "FROM range(2)"
+    )
+    text = """SELECT p, x, y, z, v FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES PREV(s) AS p, PREV(m) AS x, PREV(l) AS y,
+        PREV(s.r) AS z, struct(FIRST(id) AS id, s.q AS s) AS v ALL ROWS PER MATCH PATTERN (A B) DEFINE B AS B.s.q > A.s.q)"""
+    first, second = (row.asDict(recursive=True) for row in motet.sql(text, {"t": frame}).collect())
+    assert first == {"p": None, "x": None, "y": None, "z": None, "v": {"id": 0, "s": 0}}
+    assert second == {"p": {"q": 0, "r": [0]}, "x": {"a": 0}, "y": [{"z": 0}], "z": [0], "v": {"id": 0, "s": 1}}
+
+
 def test_an_empty_table_gives_an_empty_result(spark: SparkSession) -> None:
     frame = spark.createDataFrame(make_ticks().slice(0, 0))
     for text in QUERIES.values():
@@ -134,6 +146,11 @@ def test_an_empty_table_gives_an_empty_result(spark: SparkSession) -> None:
     [
         ("SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY k PATTERN (A))", "needs an ORDER BY on Spark"),
         ("SELECT wrong FROM ticks", "wrong"),
+        ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES (SELECT n) AS x PATTERN (A))", "`n` cannot be"),
+        (
+            "SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES regr_count(size, size) AS x PATTERN (A))",
+            "an aggregate that is not supported",
+        ),
         ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES sum(DISTINCT size) AS x PATTERN (A))", "DISTINCT"),
         ("SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at MEASURES nothing(size) AS x PATTERN (A))", "nothing"),
         (

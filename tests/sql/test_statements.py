@@ -40,6 +40,7 @@ ROWS = [1, 3, 2, 5]
         f"SELECT a, b FROM t {PAIR} UNION SELECT a, b FROM t {PAIR} ORDER BY 1",
         f"SELECT a, (SELECT MIN(n.b) FROM t {PAIR} AS n WHERE n.a = m.a) AS b FROM t {PAIR} AS m",
         f"-- MATCH_RECOGNIZE in a comment\nSELECT a, /* ( */ b FROM t {PAIR} WHERE 'MATCH_RECOGNIZE (' <> ')'",
+        f"SELECT a, /* outer /* MATCH_RECOGNIZE ( */ ( */ b FROM t {PAIR}",
         'SELECT a, b FROM "t" ' + PAIR.replace("B.x >", 'B."x" >'),
         f"SELECT `a`, b FROM `t` {PAIR.replace('A.x AS a', '`A`.`x` AS `a`')}",
         f"select a, b from T {PAIR.lower()}",
@@ -60,6 +61,37 @@ def test_subqueries_may_stand_in_conditions_and_measures() -> None:
               DEFINE A AS x > (SELECT MIN(x) FROM t), B AS x IN (SELECT x FROM t WHERE x > 4) AND x > A.x)"""
     assert rows_of(text, t=ROWS) == [(12,)]
     assert rows_of(f"WITH s AS (SELECT 10) {text.replace('(SELECT 10)', '(SELECT * FROM s)')}", t=ROWS) == [(12,)]
+
+
+@pytest.mark.parametrize("name", ["n", "m0", "p0", "o0", "x"])
+def test_a_subquery_of_measures_reads_no_column_of_the_row(name: str) -> None:
+    rows = [{"id": 1, "n": 7, "m0": 8, "p0": 9, "o0": 10, "x": 11}]
+    text = "SELECT * FROM t MATCH_RECOGNIZE (PARTITION BY n ORDER BY id MEASURES id AS i, {} AS v PATTERN (A))"
+    for subquery in (f"(SELECT {name})", f"EXISTS (SELECT 1 FROM (VALUES (1)) AS u(k) WHERE k = {name})"):
+        with pytest.raises(QueryError, match=f'"{name}" not found'):
+            rows_of(text.format(subquery), t=rows)
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("{x: FIRST(x), id: id}", {"x": 3, "id": 2}),
+        ("struct_pack(x := FIRST(x), id := x)", {"x": 3, "id": 5}),
+        ("ARRAY[FIRST(x), x]", [3, 5]),
+        ("MAP {'x': FIRST(x)}", [("x", 3)]),
+        ("[FIRST(x), x][id:]", [5]),
+        ("list_transform([1], lambda x: x + FIRST(id))", [2]),
+        ("2 ** id", 4.0),
+    ],
+)
+def test_measures_are_any_expression_in_which_names_of_fields_stay(measure: str, expected: object) -> None:
+    text = f"SELECT v FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES {measure} AS v PATTERN (A B))"
+    assert rows_of(text, t=[3, 5]) == [(expected,)]
+
+
+def test_columns_that_differ_in_capitals_alone_are_refused() -> None:
+    with pytest.raises(DataError, match="table 't' has two columns 'x'"):
+        rows_of("SELECT X FROM t", t=pa.table({"x": [1], "X": [2]}))
 
 
 def test_names_that_are_words_of_the_language_are_columns_where_they_are_quoted() -> None:
@@ -126,6 +158,9 @@ def test_a_mistake_is_shown_in_its_place() -> None:
         ("WITH s AS (SELECT 1) INSERT INTO t SELECT * FROM s", "this one changes a table"),
         ("SELECT 1; SELECT 2", "more than one statement"),
         ("SELECT 'a", "never closed"),
+        ("SELECT 1 /* a /* b */", "this comment is never closed"),
+        (f"SELECT * FROM t {PAIR.replace('A.x AS a', '* AS a')}", r"\* cannot stand in MEASURES"),
+        (f"SELECT * FROM t {PAIR.replace('A.x AS a', '#1 AS a')}", "# cannot stand in MEASURES"),
         ("SELECT * FROM t MATCH_RECOGNIZE", "needs its clauses"),
         ("SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id", "never closed"),
         ("SELECT * FROM MATCH_RECOGNIZE (PATTERN (A))", "a table is expected"),

@@ -75,6 +75,8 @@ def test_decimals_are_exact() -> None:
 def test_whole_numbers_and_decimal_constants_are_exact_together() -> None:
     assert holds("A.x * 1.1 = x", 10, 11)
     assert not holds("A.x * 1.1 < x", 10, 11)
+    assert holds("A.x + 1_000 = x", 2**60 + 1, 2**60 + 1001)
+    assert not holds("A.x + 1_000 = x", 2**60 + 1, 2**60 + 1002)
 
 
 def test_whole_numbers_are_exact_beyond_what_a_double_holds() -> None:

@@ -27,6 +27,9 @@ _OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "%", "neg
 # Functions that are comparisons and choices between their arguments, by how many they take (0: any number).
 _CHOICES = {"IFNULL": 2, "NULLIF": 2, "IF": 3, "MOD": 2, "GREATEST": 0, "LEAST": 0}
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+# Columns that matching gives are named as no column is, so that a subquery of MEASURES cannot read them by mistake.
+HIDDEN = "motet_hidden_"
+MATCH_NUMBER = f"{HIDDEN}n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +104,21 @@ class ClauseDraft:
 
     def select_inputs(self, relation: str) -> str:
         """Return the query that reads the input columns."""
-        shown = ", ".join(f"{column.text} AS c{at}" for column, at in self.inputs.items())
-        return f"SELECT {shown} FROM {relation}"
+        return f"SELECT {', '.join(f'{column.text} AS {HIDDEN}c{at}' for column, at in self.inputs.items())} FROM {relation}"
+
+    def select_absent(self, relation: str) -> str:
+        """Return the query that reads what input columns are of a row that is not there."""
+        nothing = f"(SELECT 1 AS one) AS ones LEFT JOIN (SELECT * FROM {relation} LIMIT 0) AS none ON true"
+        shown = (f"{column.text if column.on_nulls else 'NULL'} AS {HIDDEN}c{at}" for column, at in self.inputs.items())
+        return f"SELECT {', '.join(shown)} FROM {nothing}"
 
     def select_measures(self, matched: str) -> str:
         """Return the query that makes the relation of what matching gives."""
         dialect = self.clause.sql.dialect
-        inner = ", ".join(f"{text} AS o{at}" for at, (text, _) in enumerate(self.select))
-        outer = ", ".join(f"o{at} AS {quote(name, dialect)}" for at, (_, name) in enumerate(self.select))
+        inner = ", ".join(f"{text} AS {HIDDEN}o{at}" for at, (text, _) in enumerate(self.select))
+        outer = ", ".join(f"{HIDDEN}o{at} AS {quote(name, dialect)}" for at, (_, name) in enumerate(self.select))
         # The column beside them makes an aggregate of the engine's an error: it would take all matches together.
-        return f"SELECT {outer} FROM (SELECT {inner}, n AS o_n FROM {matched}) AS measures"
+        return f"SELECT {outer} FROM (SELECT {inner}, {MATCH_NUMBER} AS {HIDDEN}number FROM {matched}) AS measures"
 
 
 def draft_clause(clause: MatchClause, schema: pa.Schema) -> ClauseDraft:
@@ -444,7 +452,7 @@ class _Drafter:
         column = self.add_column(name)
         if column not in self.draft.passed:
             self.draft.passed.append(column)
-        return f"p{self.draft.passed.index(column)}"
+        return f"{HIDDEN}p{self.draft.passed.index(column)}"
 
     def read_measure(self, named: Named) -> str:
         node = self.parse(named, "MEASURES")
@@ -453,14 +461,14 @@ class _Drafter:
             replaced[leaf.first] = (leaf.last, self.add_leaf(leaf))
         text = f"({self.sql.render(node.first, node.last, replaced)})"
         # Of a row of no match every measure is null, even one that reads no row; such a row has no number.
-        return f"CASE WHEN n IS NOT NULL THEN {text} END" if self.clause.empty == "unmatched" else text
+        return f"CASE WHEN {MATCH_NUMBER} IS NOT NULL THEN {text} END" if self.clause.empty == "unmatched" else text
 
     def add_leaf(self, node: Node) -> str:
         """Return the name of the column that a leaf of measures becomes."""
         measured = self.draft.measured
         match node.kind:
             case "number":
-                return "n"
+                return MATCH_NUMBER
             case "aggregate" if _reads_labels(node):
                 return self.add_totals_by_variable(node)
             case "aggregate":
@@ -482,7 +490,7 @@ class _Drafter:
         return self.name_leaf(("total", self.draft.measured.add_total(total)))
 
     def name_leaf(self, key: tuple[object, ...]) -> str:
-        return f"m{self.draft.leaves.setdefault(key, len(self.draft.leaves))}"
+        return f"{HIDDEN}m{self.draft.leaves.setdefault(key, len(self.draft.leaves))}"
 
 
 def _reads_labels(node: Node) -> bool:
@@ -689,9 +697,10 @@ class _Finisher:
     def make_outputs(self) -> tuple[tuple[OutputColumn, ...], LeafSpec]:
         draft = self.draft
         targets, totals = list(draft.measured.targets), list(draft.measured.totals)
-        outputs = [OutputColumn("n", pa.int64(), "number")]
+        outputs = [OutputColumn(MATCH_NUMBER, pa.int64(), "number")]
         outputs += [
-            OutputColumn(f"p{at}", self.types[column], "input", column=column) for at, column in enumerate(draft.passed)
+            OutputColumn(f"{HIDDEN}p{at}", self.types[column], "input", column=column)
+            for at, column in enumerate(draft.passed)
         ]
         rows: list[int] = []
         labels: list[int] = []
@@ -701,12 +710,12 @@ class _Finisher:
                     if target not in rows:
                         rows.append(target)
                     leaf = rows.index(target)
-                    outputs.append(OutputColumn(f"m{at}", self.types[column], "row", leaf, column))
+                    outputs.append(OutputColumn(f"{HIDDEN}m{at}", self.types[column], "row", leaf, column))
                 case ("label", int(target)):
                     labels.append(target)
-                    outputs.append(OutputColumn(f"m{at}", pa.string(), "label", len(labels) - 1))
+                    outputs.append(OutputColumn(f"{HIDDEN}m{at}", pa.string(), "label", len(labels) - 1))
                 case ("total", int(number)):
-                    outputs.append(self.make_total(f"m{at}", number, totals[number]))
+                    outputs.append(self.make_total(f"{HIDDEN}m{at}", number, totals[number]))
         return tuple(outputs), LeafSpec(
             np.array(rows, np.int64),
             np.array([targets[each].final for each in rows], np.bool_),

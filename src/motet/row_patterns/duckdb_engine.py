@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from motet.errors import Diagnostic, QueryError
-from motet.row_patterns.compiler import ClauseDraft, finish_program
+from motet.errors import DataError, Diagnostic, QueryError
+from motet.row_patterns.compiler import HIDDEN, ClauseDraft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
 from motet.row_patterns.statement import Relation
@@ -36,6 +35,9 @@ class DuckdbEngine:
         self.step_limit = step_limit
         self.count = 0
         for name, table in tables.items():
+            columns = [column.lower() for column in table.schema.names]
+            if twice := next((column for column in columns if columns.count(column) > 1), None):
+                raise DataError(f"table {name!r} has two columns {twice!r}: SQL does not tell capitals apart")
             self.connection.register(name, table)
 
     def __enter__(self) -> Self:
@@ -59,8 +61,7 @@ class DuckdbEngine:
         program = finish_program(draft, table.schema.types)
         absent = None
         if any(column.on_nulls for column in draft.inputs):
-            nothing = f"(SELECT 1 AS one) AS ones LEFT JOIN (SELECT * FROM {relation.text} LIMIT 0) AS none ON true"
-            absent = self.query(relation.select(draft.select_inputs(nothing)))
+            absent = self.query(relation.select(draft.select_absent(relation.text)))
         # As many threads as Arrow uses: a limit on the one limits the other.
         tables = match_rows(program, table, absent, self.step_limit, pa.cpu_count())
         matched = pa.Table.from_batches(
@@ -94,5 +95,5 @@ class DuckdbEngine:
 
 def describe_engine_error(error: Exception) -> str:
     """Return the first lines of what an engine says, without the text of a query that nobody wrote."""
-    message = str(error).split("\nLINE ")[0].strip()
-    return re.sub(r"\s*\n\s*", "; ", message)
+    first, *rest = str(error).split("\nLINE ")[0].strip().split("\n")
+    return "; ".join([first, *(line.strip() for line in rest if line.strip() and HIDDEN not in line)])

@@ -191,10 +191,13 @@ class ExpressionParser:
 
     def scan(self, end: int) -> Node:
         """Find what reads rows in an expression that only the engine understands."""
-        first = self.at
+        first, braces = self.at, 0
         parts = []
         while self.at < end:
-            if self.word == "::":
+            braces += {"{": 1, "}": -1}.get(self.word, 0)
+            if self.starts_key(braces > 0):
+                self.at += 2
+            elif self.word == "::":
                 self.skip_type()
             elif self.word == "(":
                 parts.append(self.parse_brackets())
@@ -205,7 +208,16 @@ class ExpressionParser:
                 self.at += 1
         return Node("other", first, end, tuple(parts))
 
+    def starts_key(self, in_braces: bool) -> bool:
+        """Whether the name of a field or argument stands here, which is no column: `x := `, `x => `, `{x: ` or `AS x`."""
+        following = self.sql.word(self.at + 1)
+        is_name = self.sql.tokens[self.at].identifier is not None
+        is_key = following == "=>" or (following == ":" and (in_braces or self.sql.word(self.at + 2) == "="))
+        return self.word == "AS" or (is_name and is_key)
+
     def check_word(self) -> None:
+        if self.word == "#" or (self.word == "COLUMNS" and self.sql.word(self.at + 1) == "("):
+            raise self.sql.error_at(f"{self.word} cannot stand in {self.where}", self.at, hint="name a column")
         if self.word == "OVER":
             raise self.sql.error_at(f"a window function cannot stand in {self.where}", self.at)
         if self.word == "COLLATE" and not self.starts_column():
@@ -396,6 +408,10 @@ class ExpressionParser:
             return Node("other", first, self.at)
         if self.word == "CASE":
             return self.parse_case()
+        if self.word == "*" and self.sql.word(first - 1) != "*":
+            raise self.sql.error_at(f"* cannot stand in {self.where}", first, hint="name a column")
+        if self.word in ("ARRAY", "MAP") and self.sql.word(self.at + 1) in ("[", "{"):
+            return self.scan_rest()
         if self.starts_leaf() and token.kind == "name":
             return self.parse_leaf()
         if token.kind == "name" and self.sql.word(self.at + 1) == "(":
@@ -498,7 +514,7 @@ class ExpressionParser:
 
     def refuse_other_aggregate(self) -> None:
         if self.word in _OTHER_AGGREGATES:
-            hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are"
+            hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are; for others ALL ROWS PER MATCH, and GROUP BY around it"
             raise self.sql.error_at(f"the aggregate {self.word} is not supported in {self.where}", self.at, hint=hint)
 
     def parse_cast(self, closing: int) -> Node:
@@ -634,7 +650,7 @@ def _read_number(text: str) -> Any:
     if point and (whole + behind).isdigit():
         return DecimalLiteral(int(whole + behind), len(behind))
     try:
-        return float(text)
+        return NotImplemented if "_" in text else float(text)
     except ValueError:
         return NotImplemented  # the engine knows
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from motet.errors import DataError
+from motet.errors import DataError, QueryError
 from motet.row_patterns.clauses import parse_clause
 from motet.row_patterns.compiler import ClauseDraft, draft_clause
 from motet.row_patterns.tokens import Dialect, SqlText
@@ -84,11 +84,26 @@ def run_statement(text: str, origin: str, engine: SqlEngine) -> Any:
                 sql.render(first, keyword, replaced), _render_definitions(sql, definitions, keyword, replaced)
             )
             columns = engine.read_schema(relation.select(f"SELECT * FROM {relation.text} LIMIT 0"))
-            replaced[first] = (clause.last, engine.add_matches(draft_clause(clause, columns), relation))
+            draft = draft_clause(clause, columns)
+            replaced[first] = (clause.last, _add_matches(engine, draft, relation, keyword))
         except RecursionError:
             hint = "with fewer brackets in each other, or fewer operators in a row"
             raise sql.error_at("this MATCH_RECOGNIZE is nested too deeply", keyword, hint=hint) from None
     return engine.query(sql.render(0, len(sql.tokens), replaced))
+
+
+def _add_matches(engine: SqlEngine, draft: ClauseDraft, relation: Relation, keyword: int) -> str:
+    try:
+        return engine.add_matches(draft, relation)
+    except QueryError as error:
+        # Beside columns, which there always are, an engine takes no aggregate of its own.
+        if "GROUP BY" not in str(error) or "GROUP BY" in relation.text.upper():
+            raise
+        raise draft.clause.sql.error_at(
+            "MEASURES or DEFINE has an aggregate that is not supported",
+            keyword,
+            hint="COUNT, SUM, AVG, MIN and MAX are; for others ALL ROWS PER MATCH, and GROUP BY around it",
+        ) from None
 
 
 def read_statement(path: Any) -> str:

@@ -12,7 +12,8 @@ from motet.model.span import Span
 Dialect = Literal["duckdb", "spark"]
 
 _COMMON = r"""
-    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    (?P<space>\s+|--[^\n]*)
+  | (?P<comment>/\*)
   | (?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`)
   | (?P<text>{text})
   | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\w*)
@@ -67,13 +68,26 @@ class SqlText:
 
     def _split(self) -> list[SqlToken]:
         tokens = []
-        for found in _PATTERNS[self.dialect].finditer(self.text):
+        at = 0
+        while (found := _PATTERNS[self.dialect].match(self.text, at)) is not None:
+            at = found.end()
             kind = "text" if found.lastgroup == "tag" else found.lastgroup or "mark"
             if kind == "mark" and found.group() in "'\"`":
                 raise self.error_at_offsets("this quote is never closed", found.start(), found.end())
-            if kind != "space":
+            if kind == "comment":
+                at = self._find_comment_end(at)
+            elif kind != "space":
                 tokens.append(SqlToken(kind, found.group(), found.start(), found.end()))
         return _split_anchors(tokens)
+
+    def _find_comment_end(self, at: int) -> int:
+        """Return the offset behind a comment that begins before an offset; comments may stand in each other."""
+        start, depth = at - 2, 1
+        for mark in re.compile(r"/\*|\*/").finditer(self.text, at):
+            depth += 1 if mark.group() == "/*" else -1
+            if depth == 0:
+                return mark.end()
+        raise self.error_at_offsets("this comment is never closed", start, at)
 
     def word(self, at: int) -> str:
         """Return the keyword or mark at a place, nothing behind the end."""

@@ -175,10 +175,22 @@ def get_arrow_schema(df: DataFrame) -> pa.Schema:
 
 
 def to_arrow_columns(columns: st.StructType) -> pa.Schema:
-    """Return columns of Spark in types of Arrow; timestamps are in UTC."""
+    """Return columns of Spark in types of Arrow; timestamps are in UTC, and every part of a value may be null."""
     # Spark 4.1 takes no zone: it is UTC there.
     takes_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
-    return to_arrow_schema(columns, timezone="UTC") if takes_zone else to_arrow_schema(columns)
+    schema = to_arrow_schema(columns, timezone="UTC") if takes_zone else to_arrow_schema(columns)
+    return pa.schema([(each.name, _make_nullable(each.type)) for each in schema])
+
+
+def _make_nullable(type: pa.DataType) -> pa.DataType:
+    """Return a type whose parts may be null: Arrow takes no null struct whose parts may not."""
+    if pa.types.is_struct(type):
+        return pa.struct([(part.name, _make_nullable(part.type)) for part in type])
+    if pa.types.is_list(type):
+        return pa.list_(_make_nullable(type.value_type))
+    if pa.types.is_map(type):
+        return pa.map_(type.key_type, _make_nullable(type.item_type))
+    return type
 
 
 def get_event_schema(df: DataFrame, options: Options) -> EventSchema:

@@ -184,10 +184,9 @@ class SparkEngine:
 
     def _read_absent(self, draft: ClauseDraft, relation: Relation, program: MatchProgram) -> pa.Table:
         """Return what input columns are on a row of nulls."""
-        nothing = f"(SELECT 1 AS one) AS ones LEFT JOIN (SELECT * FROM {relation.text} LIMIT 0) AS none ON true"
-        frame = self.query(relation.select(draft.select_inputs(nothing)))
+        frame = self.query(relation.select(draft.select_absent(relation.text)))
         with translate_errors():
-            return frame.toArrow().cast(program.schema)
+            return frame.toArrow().rename_columns(program.schema.names).cast(program.schema)
 
     def _match(self, rows: DataFrame, program: MatchProgram, absent: pa.Table | None) -> DataFrame:
         limit = int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
