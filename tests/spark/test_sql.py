@@ -128,8 +128,9 @@ def test_values_in_parts_may_be_missing_where_their_rows_are(spark: SparkSession
         "SELECT id, named_struct('q', id, 'r', array(id)) AS s, map('a', id) AS m, array(named_struct('z', id)) AS l "
         "FROM range(2)"
     )
-    text = """SELECT p, x, y, z, v FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES PREV(s) AS p, PREV(m) AS x, PREV(l) AS y,
-        PREV(s.r) AS z, struct(FIRST(id) AS id, s.q AS s) AS v ALL ROWS PER MATCH PATTERN (A B) DEFINE B AS B.s.q > A.s.q)"""
+    text = """SELECT p, x, y, z, v FROM t MATCH_RECOGNIZE (ORDER BY id
+        MEASURES PREV(s) AS p, PREV(m) AS x, PREV(l) AS y, PREV(s.r) AS z, struct(FIRST(id) AS id, s.q AS s) AS v
+        ALL ROWS PER MATCH PATTERN (A B) DEFINE B AS B.s.q > A.s.q)"""
     first, second = (row.asDict(recursive=True) for row in motet.sql(text, {"t": frame}).collect())
     assert first == {"p": None, "x": None, "y": None, "z": None, "v": {"id": 0, "s": 0}}
     assert second == {"p": {"q": 0, "r": [0]}, "x": {"a": 0}, "y": [{"z": 0}], "z": [0], "v": {"id": 0, "s": 1}}

@@ -104,7 +104,8 @@ class ClauseDraft:
 
     def select_inputs(self, relation: str) -> str:
         """Return the query that reads the input columns."""
-        return f"SELECT {', '.join(f'{column.text} AS {HIDDEN}c{at}' for column, at in self.inputs.items())} FROM {relation}"
+        shown = (f"{column.text} AS {HIDDEN}c{at}" for column, at in self.inputs.items())
+        return f"SELECT {', '.join(shown)} FROM {relation}"
 
     def select_absent(self, relation: str) -> str:
         """Return the query that reads what input columns are of a row that is not there."""

@@ -16,6 +16,9 @@ from motet.row_patterns.tokens import SqlText
 
 NAVIGATIONS = ("FIRST", "LAST", "PREV", "NEXT")
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
+AGGREGATES_HINT = (
+    f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are; for others ALL ROWS PER MATCH, and GROUP BY around it"
+)
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 # Functions that would make several rows of one.
 _ROW_MAKERS = (
@@ -209,7 +212,7 @@ class ExpressionParser:
         return Node("other", first, end, tuple(parts))
 
     def starts_key(self, in_braces: bool) -> bool:
-        """Whether the name of a field or argument stands here, which is no column: `x := `, `x => `, `{x: ` or `AS x`."""
+        """Whether a name stands here that is of a field or argument and no column: `x :=`, `x =>`, `{x:` or `AS x`."""
         following = self.sql.word(self.at + 1)
         is_name = self.sql.tokens[self.at].identifier is not None
         is_key = following == "=>" or (following == ":" and (in_braces or self.sql.word(self.at + 2) == "="))
@@ -514,8 +517,8 @@ class ExpressionParser:
 
     def refuse_other_aggregate(self) -> None:
         if self.word in _OTHER_AGGREGATES:
-            hint = f"{', '.join(AGGREGATES[:-1])} and {AGGREGATES[-1]} are; for others ALL ROWS PER MATCH, and GROUP BY around it"
-            raise self.sql.error_at(f"the aggregate {self.word} is not supported in {self.where}", self.at, hint=hint)
+            message = f"the aggregate {self.word} is not supported in {self.where}"
+            raise self.sql.error_at(message, self.at, hint=AGGREGATES_HINT)
 
     def parse_cast(self, closing: int) -> Node:
         for at in range(closing - 1, self.at, -1):

@@ -13,6 +13,7 @@ import pyarrow as pa
 from motet.errors import DataError, QueryError
 from motet.row_patterns.clauses import parse_clause
 from motet.row_patterns.compiler import ClauseDraft, draft_clause
+from motet.row_patterns.expressions import AGGREGATES_HINT
 from motet.row_patterns.tokens import Dialect, SqlText
 
 _CHANGES = {("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("DELETE", "FROM"), ("MERGE", "INTO")}
@@ -102,7 +103,7 @@ def _add_matches(engine: SqlEngine, draft: ClauseDraft, relation: Relation, keyw
         raise draft.clause.sql.error_at(
             "MEASURES or DEFINE has an aggregate that is not supported",
             keyword,
-            hint="COUNT, SUM, AVG, MIN and MAX are; for others ALL ROWS PER MATCH, and GROUP BY around it",
+            hint=AGGREGATES_HINT,
         ) from None
 
 
