@@ -72,6 +72,9 @@ REFUSED = {
     "ORDER BY needs a column here": say(order="ORDER BY 1"),
     "PARTITION BY takes no nested values": say(order="PARTITION BY list ORDER BY id"),
     "ORDER BY takes no column of type list": say(order="ORDER BY list"),
+    "is an ENUM, which has an order of its own: CAST it to VARCHAR first": say(order="ORDER BY s").replace(
+        "FROM t", "FROM (SELECT id, CAST(s AS ENUM('b', 'a')) AS s FROM t)"
+    ),
     "PERMUTE of 7 parts has too many orders": say(pattern="PERMUTE(A, B, C, D, E, F, G)"),
     "PATTERN has too many steps": say(pattern="(A{1000} B){1000}"),
     "MATCH_RECOGNIZE cannot stand in DEFINE": say(f"B AS id IN ({say()})"),

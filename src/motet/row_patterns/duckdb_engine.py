@@ -82,6 +82,11 @@ class DuckdbEngine:
             table = given.select(names) if isinstance(given, pa.Table) else given.to_table(names)
         else:
             table = self.query(relation.select(draft.select_inputs(relation.text)))
+            for column, type in zip(draft.inputs, table.schema.types, strict=True):
+                if pa.types.is_dictionary(type):
+                    raise DataError(
+                        f"{column.text} is an ENUM, which has an order of its own: CAST it to VARCHAR first"
+                    )
         arrays = [as_array(column) for column in table.columns]
         return pa.table(arrays, [f"c{at}" for at in range(len(names))])
 

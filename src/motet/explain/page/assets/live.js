@@ -23,7 +23,7 @@ const CHARTS = [
   { name: "Watermark behind the newest event", of: (sample) => sample.lag, write: seconds },
   { name: "Rows waiting for the watermark", of: (sample) => sample.waiting, write: (value) => [whole(value), "rows"] },
   { name: "Late rows in a micro-batch", of: (sample) => sample.late, write: (value) => [whole(value), "rows"], warn: (value) => value > 0 },
-  { name: "State", of: (sample) => sample.state_bytes, write: bytes },
+  { name: "State in the store", of: (sample) => sample.state_bytes, write: bytes },
 ];
 
 // A line over time in a box of 300 by 60; nothing is drawn where nothing is known.
@@ -123,7 +123,7 @@ function showRest() {
   const facts = [["micro-batches", whole(told.batches)], ["rows", whole(told.rows)], ["late rows", whole(told.late)], ["rows set aside", whole(told.set_aside)],
     ["counts beyond 64 bits", whole(told.overflows)], ["newest event", moment(told.newest)], ["watermark", moment(told.watermark)],
     ["results", whole(Object.values(told.results).reduce((sum, value) => sum + value, 0))]];
-  part("units").tBodies[0].replaceChildren(...told.units.map((unit) => make("tr", {}, make("th", { scope: "row" }, unit.unit),
+  part("units").tBodies[0].replaceChildren(...told.units.map((unit) => make("tr", {}, make("th", { scope: "row" }, unit.unit.replace(/[/+]/g, "$&\u200b")),
     ...[unit.seconds.toFixed(2), share(unit.seconds), bytes(unit.state_bytes).join(" ")].map((text) => make("td", { class: "number" }, text)))));
   part("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 }
