@@ -37,3 +37,8 @@ def test_measures_read_the_rows_up_to_the_current_one_unless_they_are_final(meas
 def test_the_variable_of_a_row_is_read_where_navigation_leads(measure: str, expected: list[Any]) -> None:
     found = values_of(measure, "A B+ C", [90, 80, 70, 95], "B AS x < PREV(x), C AS x > PREV(x)", subset="U = (A, C)")
     assert found == expected
+
+
+def test_a_row_outside_the_match_has_no_variable() -> None:
+    assert values_of("PREV(CLASSIFIER())", "A B", [1, 2, 3, 4, 5]) == [None, "A", None, "A"]
+    assert values_of("NEXT(CLASSIFIER())", "A B", [1, 2, 3, 4, 5]) == ["B", None, "B", None]
