@@ -55,7 +55,7 @@ def build_chart(result: Result, axes: Axes) -> Any:
         "case:N",
         title=None,
         sort=alt.Undefined if axes.by else list(axes.series),
-        legend=alt.Legend(labelLimit=0, symbolLimit=0),
+        legend=alt.Legend(labelLimit=0, symbolLimit=0, symbolOpacity=1),
     )
     base = alt.Chart(alt.InlineData(values=values))
     lines = base.mark_line(point=True).encode(x=x, y=alt.Y("y:Q", title=axes.unit, scale=y_scale), color=color)
