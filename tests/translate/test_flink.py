@@ -176,6 +176,10 @@ TRANSLATED: dict[str, tuple[str, list[FlinkStep]]] = {
         name_step("begin", "s", "a") + name_step("followedByAny", "t", "b") + ".timesOrMore(2)",
         [FlinkStep("s", "begin", A[1]), FlinkStep("t", "followedByAny", B[1], 2, None)],
     ),
+    "a greedy loop that may take the next step's events": (
+        f'.begin("s").where(e -> {CONDITIONS[4][0]}).times(1, 3).greedy()' + name_step("followedBy", "t", "b"),
+        [FlinkStep("s", "begin", CONDITIONS[4][1], 1, 3, greedy=True), FlinkStep("t", "followedBy", B[1])],
+    ),
     "a greedy loop": (
         name_step("begin", "s", "a") + ".oneOrMore().greedy()" + name_step("followedBy", "t", "b"),
         [FlinkStep("s", "begin", A[1], 1, None, greedy=True), FlinkStep("t", "followedBy", B[1])],
