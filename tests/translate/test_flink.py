@@ -243,6 +243,17 @@ def test_a_feature_is_translated(case: str, drawn: list[tuple[str, int, int]]) -
     assert_same_matches(f"Pattern{text}", chain, make_rows(drawn))
 
 
+# Events by their types, in which each rule of contiguity, of a loop and of what is forbidden decides something.
+TELLING = ("abzbc", "abbzc", "abzcb", "aazab", "azab", "aaaab", "abab", "aabbc", "abcbc", "aczb", "abccbc", "zabzb")
+
+
+@pytest.mark.parametrize("case", TRANSLATED)
+def test_a_feature_is_translated_where_events_tell_it_from_others(case: str) -> None:
+    text, chain = TRANSLATED[case]
+    for types in TELLING:
+        assert_same_matches(f"Pattern{text}", chain, make_rows([(kind, at % 4, 1) for at, kind in enumerate(types)]))
+
+
 def test_notfollowedby_at_the_end_waits_for_the_window() -> None:
     text = "Pattern" + name_step("begin", "s", "a") + name_step("notFollowedBy", "n", "z") + ".within(Time.seconds(3))"
     chain = [FlinkStep("s", "begin", A[1]), FlinkStep("n", "notFollowedBy", N[1])]
