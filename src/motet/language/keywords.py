@@ -13,7 +13,7 @@ CLAUSES = {
     "having": "HAVING",
     "agg": "AGG",
 }
-CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL", "AFTER_MATCH"})
+CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL", "AFTER_MATCH", "AFTER_SKIP"})
 OPERATORS = frozenset({"and", "or", "not", "as", "is", "null", "in", "like", "between", "true", "false"})
 PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")
 

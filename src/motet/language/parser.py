@@ -300,7 +300,7 @@ class _Reader:
             tuple(group_by),
             self._read_window(clauses.get("WITHIN"), clauses.get("SLIDE")),
             self._read_policy(clauses.get("POLICY"), clauses.get("SKIP_TILL")),
-            self._read_after_match(clauses.get("AFTER_MATCH")),
+            self._read_after_match(clauses.get("AFTER_MATCH"), clauses.get("AFTER_SKIP")),
             places=tuple({**equivalence, **group_by}.items()),
         )
         query = replace(query, having=self._read_having(clauses.get("HAVING"), query.returns))
@@ -351,19 +351,23 @@ class _Reader:
         return self._try(within, make_window, size, None if slide is None else step)
 
     def _read_policy(self, clause: Clause | None, unfinished: Clause | None) -> Policy:
-        if unfinished is not None:
-            place = unfinished.body[0] if unfinished.body else unfinished.opening
-            self._report("SKIP TILL must be followed by ANY or NEXT", span_of(place), "as in SKIP TILL NEXT")
+        self._refuse_unfinished(unfinished, "SKIP TILL must be followed by ANY or NEXT", "as in SKIP TILL NEXT")
         if clause is None:
             return Policy.SKIP_TILL_ANY
         self._expect_nothing_after(clause, "a policy")
         return read_policy(clause.opening)
 
-    def _read_after_match(self, clause: Clause | None) -> AfterMatch:
+    def _read_after_match(self, clause: Clause | None, unfinished: Clause | None) -> AfterMatch:
+        message = "AFTER MATCH SKIP must be followed by PAST LAST EVENT or TO NEXT EVENT"
+        self._refuse_unfinished(unfinished, message, "as in AFTER MATCH SKIP PAST LAST EVENT")
         if clause is None:
             return AfterMatch.ALL
         self._expect_nothing_after(clause, "AFTER MATCH SKIP ...")
         return read_after_match(clause.opening)
+
+    def _refuse_unfinished(self, clause: Clause | None, message: str, hint: str) -> None:
+        if clause is not None:
+            self._report(message, span_of(clause.body[0] if clause.body else clause.opening), hint)
 
     def _expect_nothing_after(self, clause: Clause, what: str) -> None:
         if clause.body:
