@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -114,9 +115,11 @@ class EventSchema:
         return bool(pa.types.is_integer(self.time_type))
 
     @property
-    def tick(self) -> int:
-        """The microseconds in one unit of a window written without a unit."""
-        return TICKS[self.time_unit] if self.has_integer_time else 0
+    def tick(self) -> int | Fraction:
+        """The microseconds in one unit of a whole-number time, as of a window written without a unit."""
+        if not self.has_integer_time:
+            return 0
+        return Fraction(1, 1000) if self.time_unit == "ns" else TICKS[self.time_unit]
 
     @property
     def result_time_type(self) -> pa.DataType:

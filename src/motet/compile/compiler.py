@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+
+import pyarrow as pa
 
 from motet.compile.detect import DetectBranch, make_detect_branch
 from motet.compile.plan_choice import PlanCandidates
@@ -14,9 +17,9 @@ from motet.compile.program import Branch, Program
 from motet.compile.stated_rates import rates_from_statistics
 from motet.compile.times import lower_times
 from motet.errors import Diagnostic, QueryError
-from motet.model.expression import Expression, attributes
+from motet.model.expression import Attribute, Expression, KleeneAggregate, attributes, walk
 from motet.model.names import list_events
-from motet.model.query import Workload
+from motet.model.query import Aggregate, Computed, Query, Workload
 from motet.model.validate import find_problems
 from motet.model.window import TimeWindow
 from motet.optimizer.registry import SearchOptions, SharingReport, get_optimizer, plan_trees
@@ -115,8 +118,14 @@ def _find_undefined_type(workload: Workload, schema: EventSchema) -> Iterator[Di
 
 
 def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[Diagnostic]:
-    """Find keys of types that have no equal values to group by, and windows too long in the unit of the times."""
+    """Find nested values where plain ones are needed, and windows that the unit of the times does not allow."""
+    for definition in workload.definitions:
+        yield from _find_nested_values([definition.condition], schema, None)
     for query in workload.queries:
+        computed = [item.expression for item in query.returns if isinstance(item, Computed)]
+        read = [*query.conditions, *(each for each in computed if not isinstance(each, Attribute))]
+        read += [each for each in query.aggregates if each.function != "COUNT" or each.distinct]
+        yield from _find_nested_values(read, schema, query)
         for name in query.partition:
             found = schema.columns.field(name).type
             if is_nested(found):
@@ -127,6 +136,27 @@ def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[D
         match query.window:
             case TimeWindow(size, slide, True, span=span) if max(size, slide or 0) * schema.tick > MAX_MICROS:
                 yield Diagnostic("WITHIN is too long", span, query.name, "leave out WITHIN for all of the input")
+            case TimeWindow(size, slide, True, span=span) if any(
+                (length * Fraction(schema.tick)).denominator > 1 for length in (size, slide or 0)
+            ):
+                message = "a window must be a whole number of microseconds"
+                yield Diagnostic(message, span, query.name, f"as in WITHIN {-(-size // 1000) * 1000}")
+
+
+def _find_nested_values(
+    read: Sequence[Expression | Aggregate], schema: EventSchema, query: Query | None
+) -> Iterator[Diagnostic]:
+    """Find columns that nothing can be computed with."""
+    for each in read:
+        for node in [each] if isinstance(each, Aggregate) else walk(each):
+            name = node.name if isinstance(node, Aggregate | Attribute | KleeneAggregate) else None
+            found = schema.columns.field(name).type if name in schema.columns.names else pa.null()
+            if name is not None and is_nested(found):
+                hint = f"take a part of it, as in --select '*, {name}[1] AS y'"
+                if pa.types.is_struct(found) and found.num_fields:
+                    hint = f"name a field, as in {name}.{found.field(0).name}"
+                message = f"nothing can be computed with '{name}', which holds {found}"
+                yield Diagnostic(message, node.span, query.name if query else None, hint)
 
 
 def plan_joins(branch: DetectBranch, options: Options) -> DetectBranch:
@@ -144,7 +174,7 @@ def count_runs(rates: Rates, options: Options) -> float:
 
 
 def _compile_query(
-    number: int, workload: Workload, tick: int, options: Options
+    number: int, workload: Workload, tick: int | Fraction, options: Options
 ) -> CompiledQuery | DetectQuery | Diagnostic:
     """Compile a query: for online aggregation where that is possible, else for detection."""
     query = workload.queries[number]

@@ -1,6 +1,6 @@
 """Turn arithmetic with times and durations into arithmetic with whole numbers, which engines compute with.
 
-A timestamp becomes `MICROSECONDS(v.time)`, a duration a number of microseconds; where the time of events is a whole
+A timestamp becomes `MICROSECONDS(v.time)`, a duration a number of microseconds; where it meets a time that is a whole
 number, a duration becomes a number of its units. A comparison of two events is arranged so that each side reads one of
 them: `b.time - a.time < 5 min` becomes `MICROSECONDS(b.time) < MICROSECONDS(a.time) + 300000000`, which is a condition
 between neighbours wherever a plain comparison would be one.
@@ -20,13 +20,17 @@ from motet.model.expression import (
     Call,
     Comparison,
     Expression,
+    Inverse,
+    IsNull,
     KleeneAggregate,
     Literal,
+    Logical,
+    Membership,
     Negative,
     map_operands,
     walk,
 )
-from motet.model.kinds import infer_kind
+from motet.model.kinds import infer_kind, infer_result_kinds
 from motet.model.query import Computed, Query, ReturnItem, Workload
 from motet.schema import EventSchema
 
@@ -51,16 +55,19 @@ def lower_times(workload: Workload, schema: EventSchema) -> Workload:
 @dataclass(frozen=True)
 class _TimeLowering:
     kinds: dict[str, str]
-    tick: int  # microseconds of a unit of whole-number times; 0 where times are timestamps
+    tick: int | Fraction  # microseconds of a unit of whole-number times; 0 where times are timestamps
 
     def query(self, query: Query) -> Query:
         conditions = tuple(map(self.condition, query.conditions))
-        return replace(query, conditions=conditions, returns=tuple(map(self.item, query.returns)))
+        having = query.having
+        if having is not None:
+            having = replace(self, kinds=infer_result_kinds(query, self.kinds)).condition(having)
+        return replace(query, conditions=conditions, returns=tuple(map(self.item, query.returns)), having=having)
 
     def item(self, item: ReturnItem) -> ReturnItem:
         if not isinstance(item, Computed) or not _has_time_arithmetic(item.expression, self.kinds):
             return item
-        kind = infer_kind(item.expression, self.kinds)
+        kind = self._kind(item.expression)
         value = self.number(item.expression)
         function = {"duration": "DURATION", "time": "TIMESTAMP"}.get(str(kind))
         return replace(item, expression=value if function is None else Call(function, (value,), span=value.span))
@@ -68,32 +75,70 @@ class _TimeLowering:
     def condition(self, expression: Expression) -> Expression:
         if not _has_time_arithmetic(expression, self.kinds):
             return expression
-        if isinstance(expression, Comparison):
-            left, right = self.number(expression.left), self.number(expression.right)
-            return _arrange(replace(expression, left=left, right=right))
+        match expression:
+            case Comparison(_, left, right):
+                left, right = self._numbers(left, right)
+                return _arrange(replace(expression, left=left, right=right))
+            case Membership(operand, options):
+                operand, *constants = self._numbers(operand, *options)
+                known = tuple(each for each in constants if isinstance(each, Literal))
+                return replace(expression, operand=operand, options=known)
+            case IsNull(operand):
+                return replace(expression, operand=self.number(operand))
         return map_operands(expression, self.condition)
 
     def number(self, expression: Expression) -> Expression:
         """Return the number of microseconds, or of units of whole-number times, that an expression stands for."""
         match expression:
             case Literal(dt.timedelta() as length):
-                return replace(expression, value=self._count_units(length))
+                return replace(expression, value=length // MICROSECOND)
             case Literal(dt.datetime() as moment):
                 instant = moment.astimezone(dt.UTC).replace(tzinfo=None) if moment.tzinfo else moment
                 return replace(expression, value=(instant - EPOCH) // MICROSECOND)
-            case Attribute() | KleeneAggregate() | Call() if infer_kind(expression, self.kinds) == "time":
+            case Attribute() | KleeneAggregate() | Call() if self._kind(expression) == "time":
                 return Call("MICROSECONDS", (expression,), span=expression.span)
+            case Arithmetic(_, left, right):
+                left, right = self._numbers(left, right)
+                return replace(expression, left=left, right=right)
+            case Call(_, arguments):
+                return replace(expression, arguments=tuple(self._numbers(*arguments)))
+            case Comparison() | Membership() | IsNull() | Logical() | Inverse():
+                return self.condition(expression)
         return map_operands(expression, self.number)
 
-    def _count_units(self, length: dt.timedelta) -> int | float:
-        count = Fraction(length // MICROSECOND, self.tick or 1)
-        return int(count) if count.denominator == 1 else float(count)
+    def _kind(self, expression: Expression) -> str | None:
+        return infer_kind(expression, self.kinds)
+
+    def _numbers(self, *met: Expression) -> list[Expression]:
+        """Return expressions that meet in an operation as numbers: beside whole-number times, durations in their units."""
+        kinds = list(map(self._kind, met))
+        counts = [kind == "duration" and "ticks" in kinds for kind in kinds]
+        return [self._units(each) if count else self.number(each) for each, count in zip(met, counts, strict=True)]
+
+    def _units(self, duration: Expression) -> Expression:
+        """Return a duration as a number of units of whole-number times."""
+        match duration:
+            case Literal(dt.timedelta() as length):
+                count = Fraction(length // MICROSECOND) / self.tick
+                return replace(duration, value=int(count) if count.denominator == 1 else float(count))
+            case Arithmetic(_, left, right) if "time" not in (self._kind(left), self._kind(right)):
+                left, right = map(self._units_of_part, (left, right))
+                return replace(duration, left=left, right=right)
+            case Negative() | Call():
+                return map_operands(duration, self._units_of_part)
+        scale = Literal(1000) if self.tick < 1 else Literal(int(self.tick))
+        return Arithmetic("*" if self.tick < 1 else "/", self.number(duration), scale, span=duration.span)
+
+    def _units_of_part(self, part: Expression) -> Expression:
+        return self._units(part) if self._kind(part) == "duration" else self.number(part)
 
 
 def _has_time_arithmetic(expression: Expression, kinds: dict[str, str]) -> bool:
     for node in walk(expression):
         match node:
             case Literal(dt.timedelta()):
+                return True
+            case Membership(_, options) if any(isinstance(option.value, dt.timedelta) for option in options):
                 return True
             case Arithmetic() | Negative() if infer_kind(node, kinds) in ("time", "duration"):
                 return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +69,7 @@ def request_for_queries(workload: Workload, compiled: Sequence[CompiledQuery | D
     return StatisticsRequest(request, tuple(partitions), definitions)
 
 
-def compile_online_queries(workload: Workload, tick: int = 1) -> list[CompiledQuery]:
+def compile_online_queries(workload: Workload, tick: int | Fraction = 1) -> list[CompiledQuery]:
     """Compile the queries that can be aggregated online."""
     outcomes = (compile_query(number, workload, tick) for number in range(len(workload.queries)))
     return [outcome for outcome in outcomes if isinstance(outcome, CompiledQuery)]

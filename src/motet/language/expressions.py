@@ -259,7 +259,8 @@ def _unquoted(tree: Tree[Token]) -> Tree[Token]:
 def _option(tree: Tree[Token]) -> ex.Literal:
     if tree.data == "negative_option":
         return ex.Literal(-_number(token_of(tree, 1)), span=span_of(tree))
-    return _literal(subtrees(tree)[0])
+    (option,) = subtrees(tree)
+    return _duration(option, span_of(option)) if option.data in ("quantity", "interval") else _literal(option)
 
 
 def _literal(tree: Tree[Token]) -> ex.Literal:

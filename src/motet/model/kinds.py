@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from motet.model import expression as ex
-from motet.model.query import Aggregate
+from motet.model.query import Aggregate, Query
 
 # The kind of each column of the data; None where they are not known.
 Columns = Mapping[str, str] | None
@@ -58,28 +58,32 @@ def infer_kind(expression: ex.Expression, columns: Columns = None) -> Kind | Non
         case ex.Arithmetic(operator, left, right):
             return _infer_arithmetic_kind(operator, infer_kind(left, columns), infer_kind(right, columns))
         case ex.Negative(operand):
-            kind = infer_kind(operand, columns)
-            return kind if kind in ("integer", "duration") else "number"
+            return _infer_signed_kind(infer_kind(operand, columns))
         case ex.Comparison() | ex.Logical() | ex.Inverse() | ex.IsNull() | ex.Membership() | ex.Like():
             return "boolean"
         case ex.Call(function, arguments):
             return _infer_call_kind(function, [infer_kind(argument, columns) for argument in arguments])
 
 
+def _infer_signed_kind(kind: Kind | None) -> Kind | None:
+    """Infer the kind of a number or a duration whose sign may be changed."""
+    return kind if kind in ("integer", "ticks", "duration", None) else "number"
+
+
 def _infer_arithmetic_kind(operator: str, left: Kind | None, right: Kind | None) -> Kind | None:
     """Infer the kind of a sum, a difference, a product or a quotient; times are added and subtracted too."""
     kinds = {left, right}
-    if operator in "+-" and None in kinds and not kinds & {"integer", "number"}:
+    if None in kinds and (operator in "*/" or (operator in "+-" and not kinds & {"integer", "number"})):
         return None
     match operator:
         case "-" if left == right == "time":
             return "duration"
         case "+" | "-" if "duration" in kinds:
             return "time" if "time" in kinds else "ticks" if "ticks" in kinds else "duration"
-        case "+" | "-" if "ticks" in kinds and kinds <= _WHOLE:
+        case "+" | "-" if "ticks" in kinds and kinds <= NUMERIC:
             return "ticks"
-        case "*" | "/" if "duration" in kinds and not (operator == "/" and right == "duration"):
-            return "duration"
+        case "*" | "/" if kinds & {"ticks", "duration"} and kinds & {"integer", "number"}:
+            return "duration" if "duration" in kinds else "ticks"
     return "integer" if operator != "/" and kinds <= _WHOLE else "number"
 
 
@@ -92,6 +96,14 @@ def infer_aggregate_kind(function: str, name: str | None, columns: Columns = Non
             return None if name is None else _look_up_column_kind(name, columns)
         case _:
             return "number"
+
+
+def infer_result_kinds(query: Query, columns: Mapping[str, str]) -> dict[str, str]:
+    """Infer the kinds of the columns of an aggregate query's result, by name."""
+    kinds = {name: columns.get(name, "other") for name in query.group_by}
+    return kinds | {
+        item.label: infer_aggregate_kind(item.function, item.name, columns) or "other" for item in query.aggregates
+    }
 
 
 def find_aggregate_misfit(item: Aggregate | ex.KleeneAggregate, columns: Columns) -> str | None:
@@ -166,7 +178,7 @@ def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None
         case "LOWER" | "UPPER":
             return "text"
         case "ABS":
-            return arguments[0] if arguments in (["integer"], ["duration"]) else "number"
+            return _infer_signed_kind(arguments[0]) if len(arguments) == 1 else "number"
         case "MICROSECONDS":
             return "integer"
         case "DURATION":
@@ -174,6 +186,8 @@ def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None
         case "TIMESTAMP":
             return "time"
     known = {kind for kind in arguments if kind is not None}
+    if "ticks" in known and known <= {"ticks", "integer", "duration"}:
+        return "ticks"
     if known == {"integer", "number"}:
         return "number"
     return known.pop() if len(known) == 1 and None not in arguments else None
@@ -194,7 +208,8 @@ def _check_operands(
 # What may stand on both sides of an operator beside numbers: left, operator, right.
 _TIME_ARITHMETIC = frozenset(
     {("time", "-", "time"), ("time", "+", "duration"), ("time", "-", "duration"), ("duration", "+", "time")}
-    | {("ticks", "+", "duration"), ("ticks", "-", "duration"), ("duration", "+", "ticks")}
+    | {("ticks", "+", "duration"), ("ticks", "-", "duration"), ("duration", "+", "ticks"), ("duration", "-", "ticks")}
+    | {("ticks", "/", "duration"), ("duration", "/", "ticks")}
     | {("duration", sign, "duration") for sign in "+-/"}
     | {("duration", sign, kind) for sign in "*/" for kind in ("integer", "number")}
     | {(kind, "*", "duration") for kind in ("integer", "number")}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from motet.errors import Diagnostic, QueryError, did_you_mean
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate, Literal, attributes, variables, walk
-from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_aggregate_kind, infer_kind
+from motet.model.kinds import KLEENE_FUNCTIONS, find_aggregate_misfit, find_misfits, infer_kind, infer_result_kinds
 from motet.model.names import find_events, list_events
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, absences, children, events, walk_pattern
 from motet.model.query import (
@@ -420,13 +420,7 @@ class _QueryChecker:
         if not query.is_aggregate:
             self._report("HAVING is for aggregates", condition.span, "conditions on single matches go into WHERE")
             return
-        kinds: dict[str, str] | None = None
-        if self.data.columns is not None:
-            kinds = {name: self.data.columns.get(name, "other") for name in query.group_by}
-            kinds |= {
-                item.label: infer_aggregate_kind(item.function, item.name, self.data.columns) or "other"
-                for item in query.aggregates
-            }
+        kinds = None if self.data.columns is None else infer_result_kinds(query, self.data.columns)
         labels = [*query.group_by, *(item.label for item in query.aggregates)]
         for column in attributes(condition):
             if column.name not in labels:

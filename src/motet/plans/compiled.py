@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from motet.errors import Diagnostic
 from motet.model.pattern import Event
@@ -77,7 +78,7 @@ class CompiledQuery:
         return self.is_combined and not self.reports_at_close
 
 
-def compile_query(number: int, workload: Workload, tick: int) -> CompiledQuery | Diagnostic:
+def compile_query(number: int, workload: Workload, tick: int | Fraction) -> CompiledQuery | Diagnostic:
     """Compile one query, or say why the aggregate engine cannot take it.
 
     `tick`: microseconds of a whole-number time's unit.
@@ -177,7 +178,7 @@ def _unite(queries: Sequence[CompiledQuery]) -> CompiledQuery:
     return replace(queries[0], channels=channels, outputs=(), members=members)
 
 
-def build_window_span(query: Query, tick: int) -> WindowSpan:
+def build_window_span(query: Query, tick: int | Fraction) -> WindowSpan:
     """Return the window of a query in the terms of the engine."""
     match query.window:
         case None:
@@ -186,7 +187,7 @@ def build_window_span(query: Query, tick: int) -> WindowSpan:
             return WindowSpan(size + 1, 0, ranked=True)
         case TimeWindow(size, slide, ticks):
             scale = tick if ticks else 1
-            return WindowSpan(size * scale, (slide or 0) * scale)
+            return WindowSpan(int(size * scale), int((slide or 0) * scale))
 
 
 def _check_limits(compiled: CompiledQuery) -> Diagnostic | None:

@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -14,8 +14,10 @@ from typing import Any
 
 from motet.errors import RunError
 from motet.model import expression as ex
+from motet.model.kinds import infer_kind
 from motet.reference.aggregates import aggregate
 
+MICROSECOND = dt.timedelta(microseconds=1)
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
 
 
@@ -58,13 +60,44 @@ def normalize_value(value: Any) -> Any:
             return value
 
 
-def count_units(expression: ex.Expression, tick: int | Fraction) -> ex.Expression:
-    """Return an expression with each duration as a number of units of a whole-number time."""
-    match expression:
-        case ex.Literal(dt.timedelta() as length):
-            units = Fraction(length // dt.timedelta(microseconds=1)) / tick
-            return ex.Literal(int(units) if units.denominator == 1 else float(units))
-    return ex.map_operands(expression, lambda operand: count_units(operand, tick))
+def count_units(expression: ex.Expression, tick: int | Fraction, columns: Mapping[str, str]) -> ex.Expression:
+    """Return an expression whose durations are numbers of units where they meet a whole-number time.
+
+    `columns` are the kinds of attributes, as `motet.model.kinds` has them.
+    """
+
+    def change(part: ex.Expression) -> ex.Expression:
+        match part:
+            case ex.Membership(operand, options):
+                operand, *counted = meet(operand, *options)
+                return replace(part, operand=operand, options=tuple(counted))
+            case ex.Comparison() | ex.Arithmetic() | ex.Call():
+                counted = iter(meet(*ex.operands(part)))
+                return ex.map_operands(part, lambda _: next(counted))
+        return ex.map_operands(part, change)
+
+    def meet(*parts: ex.Expression) -> list[Any]:
+        kinds = [infer_kind(part, columns) for part in parts]
+        if "ticks" not in kinds:
+            return list(map(change, parts))
+        return [count(part) if kind == "duration" else change(part) for part, kind in zip(parts, kinds, strict=True)]
+
+    def count(duration: ex.Expression) -> ex.Expression:
+        match duration:
+            case ex.Literal(dt.timedelta() as length):
+                units = Fraction(length // MICROSECOND) / tick
+                return ex.Literal(int(units) if units.denominator == 1 else float(units))
+            case ex.Arithmetic(_, left, right) if "time" not in {infer_kind(left, columns), infer_kind(right, columns)}:
+                return ex.map_operands(duration, count_part)
+            case ex.Negative() | ex.Call():
+                return ex.map_operands(duration, count_part)
+        micros = ex.Arithmetic("/", change(duration), ex.Literal(MICROSECOND))
+        return ex.Arithmetic(*(("*", micros, ex.Literal(1000)) if tick < 1 else ("/", micros, ex.Literal(tick))))
+
+    def count_part(part: ex.Expression) -> ex.Expression:
+        return count(part) if infer_kind(part, columns) == "duration" else change(part)
+
+    return change(expression)
 
 
 def evaluate_expression(expression: ex.Expression, scope: EvaluationScope) -> Any:

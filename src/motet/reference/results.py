@@ -74,6 +74,8 @@ def aggregate_over(query: Query, expanded: ExpandedPattern, item: Aggregate, mat
     bound = Counter(event for match in matches for event in match.events(positions))
     if item.name is None:
         return sum(bound.values())
+    if item.function == "COUNT" and not item.distinct:
+        return sum(times for event, times in bound.items() if event.values.get(item.name) is not None)
     bag: Counter[Any] = Counter()
     for event, times in bound.items():
         value = event.values.get(item.name)

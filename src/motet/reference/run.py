@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from motet.errors import DataError, Diagnostic, QueryError
-from motet.model.expression import Attribute, Expression, KleeneAggregate, variables, walk
+from motet.model.expression import Attribute, Expression, KleeneAggregate, Literal, variables, walk
+from motet.model.kinds import infer_kind, infer_result_kinds
 from motet.model.pattern import Event
 from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
@@ -67,7 +68,8 @@ def evaluate(
     limit: int = DEFAULT_LIMIT,
 ) -> OracleResult:
     """Evaluate a workload over rows in any order. A whole-number time is `tick` microseconds long."""
-    workload = read_durations(workload, rows, time, tick)
+    if any(isinstance(row.get(time), int) for row in rows):
+        workload = count_durations(workload, rows, time, tick)
     events, invalid_rows = read_events(workload, rows, time, type, tick)
     refuse_large_decimals(workload, events)
     totals = OracleTotals()
@@ -77,20 +79,21 @@ def evaluate(
     return OracleResult(tuple(found), totals.overflows, invalid_rows)
 
 
-def read_durations(workload: Workload, rows: Sequence[Mapping[str, Any]], time: str, tick: int | Fraction) -> Workload:
-    """Return a workload whose durations are numbers, where times are whole numbers."""
-    if not any(isinstance(row.get(time), int) for row in rows):
-        return workload
+def count_durations(workload: Workload, rows: Sequence[Mapping[str, Any]], time: str, tick: int | Fraction) -> Workload:
+    """Return a workload whose durations are numbers where they meet times, which are whole numbers."""
+    values = {name: value for row in rows for name, value in read_values(row).items() if value is not None}
+    kinds = {name: infer_kind(Literal(value)) or "other" for name, value in values.items()} | {time: "ticks"}
 
     def change(expression: Expression) -> Expression:
-        return count_units(expression, tick)
+        return count_units(expression, tick, kinds)
 
     def change_query(query: Query) -> Query:
         returns = tuple(
             replace(item, expression=change(item.expression)) if isinstance(item, Computed) else item
             for item in query.returns
         )
-        return replace(query, conditions=tuple(map(change, query.conditions)), returns=returns)
+        having = query.having and count_units(query.having, tick, infer_result_kinds(query, kinds))
+        return replace(query, conditions=tuple(map(change, query.conditions)), returns=returns, having=having)
 
     definitions = tuple(replace(each, condition=change(each.condition)) for each in workload.definitions)
     return replace(workload, queries=tuple(map(change_query, workload.queries)), definitions=definitions)

@@ -25,7 +25,7 @@ from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query
 from motet.reference.matches import DEFAULT_LIMIT
 from motet.reference.positions import expand_pattern, max_bindings
 from motet.reference.results import named_positions
-from motet.reference.run import EPOCH, OracleResult, evaluate, read_durations
+from motet.reference.run import EPOCH, OracleResult, count_durations, evaluate
 
 # The length in microseconds of a whole-number time's unit.
 TICKS: dict[str, int | Fraction] = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": Fraction(1, 1_000)}
@@ -52,7 +52,8 @@ def run_table(
             hint = did_you_mean(column, events.column_names)
             raise DataError(f"the events have no column {column!r}" + (f" ({hint})" if hint else ""))
     tick = TICKS[time_unit]
-    workload = read_durations(workload, events.to_pylist(), time, tick)
+    if pa.types.is_integer(events.schema.field(time).type):
+        workload = count_durations(workload, events.to_pylist(), time, tick)
     result = evaluate(workload, events.to_pylist(), time=time, type=type, tick=tick, counts=counts, limit=limit)
     return build_result_table(result, workload, events.schema, time, tick, counts)
 
@@ -67,11 +68,12 @@ def find_undefined(workload: Workload) -> set[str]:
 
 
 def simplify_table(table: pa.Table) -> pa.Table:
-    """Convert a table to one that plain Python can hold: no dictionaries, and times of microseconds, rounded down."""
+    """Convert a table to one that plain Python can hold: no dictionaries, one type of text, and times of microseconds,
+    rounded down.
+    """
 
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
-        if pa.types.is_dictionary(values.type):
-            values = values.cast(values.type.value_type)
+        values = values.cast(simplify_type(values.type))
         if pa.types.is_timestamp(values.type) and values.type.unit != "us":
             if values.type.unit == "ns":
                 values = pc.floor_temporal(values, 1, "microsecond")
@@ -79,6 +81,15 @@ def simplify_table(table: pa.Table) -> pa.Table:
         return values
 
     return pa.table({name: column(table.column(name)) for name in table.column_names})
+
+
+def simplify_type(found: pa.DataType) -> pa.DataType:
+    """Return a type without dictionaries and with one type of text, in fields of structs too."""
+    if pa.types.is_dictionary(found):
+        return simplify_type(found.value_type)
+    if pa.types.is_struct(found):
+        return pa.struct([field.with_type(simplify_type(field.type)) for field in found])
+    return pa.string() if pa.types.is_large_string(found) or pa.types.is_string_view(found) else found
 
 
 def build_result_table(
@@ -176,23 +187,23 @@ def value_type(expression: Expression, columns: pa.Schema) -> pa.DataType:
             return column_type(columns, name)
         case KleeneAggregate(function, variable, name):
             return aggregate_type(Aggregate(function, variable, name), columns, "exact")
-        case Arithmetic("/", left) if not pa.types.is_duration(value_type(left, columns)):
-            return pa.float64()
+        case Arithmetic("/", left, right):
+            dividend, divisor = (pa.types.is_duration(value_type(side, columns)) for side in (left, right))
+            return pa.duration("us") if dividend and not divisor else pa.float64()
         case Arithmetic(_, left, right):
             types = value_type(left, columns), value_type(right, columns)
             if all(pa.types.is_temporal(found) and not pa.types.is_duration(found) for found in types):
                 return pa.duration("us")
-            if any(map(pa.types.is_timestamp, types)):
+            if any(pa.types.is_timestamp(found) or pa.types.is_date(found) for found in types):
                 return pa.timestamp("us")
             return pa.duration("us") if any(map(pa.types.is_duration, types)) else wider_type(*types)
-        case Negative(operand):
-            return wider_type(value_type(operand, columns), pa.int64())
+        case Negative(operand) | Call("ABS", (operand,)):
+            found = value_type(operand, columns)
+            return found if pa.types.is_duration(found) else wider_type(found, pa.int64())
         case Call("SQRT"):
             return pa.float64()
         case Call("FLOOR" | "CEIL" | "LENGTH"):
             return pa.int64()
-        case Call("ABS", (operand,)):
-            return wider_type(value_type(operand, columns), pa.int64())
         case Call("COALESCE", arguments):
             return coalesce_types([value_type(argument, columns) for argument in arguments])
         case Call():

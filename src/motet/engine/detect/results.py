@@ -20,7 +20,7 @@ from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scra
 from motet.kernels.operators import MatchOutput
 from motet.kernels.order import sort_rows
 from motet.kernels.ragged import offsets_from_counts
-from motet.model.expression import Attribute
+from motet.model.expression import At, Attribute
 from motet.plans.detect.query import DetectQuery
 from motet.template.positions import max_bindings
 
@@ -101,7 +101,7 @@ class MatchTableBuilder:
         self.encoded, self.expressions = runner.encoded, runner.expressions
         program = runner.plan.program
         own = {name: events[name] for name in program.schema.own_columns.names if name in events}
-        self.own = own
+        self.own, self.events = own, events
         self.fields = [pa.field(name, array.type) for name, array in own.items()]
         self.schema, self.result_schema = program.schema, program.result_schema
         self.column_names = program.column_names[query.number]
@@ -124,8 +124,8 @@ class MatchTableBuilder:
                 values = self._compute_column(found, self.codes.computed[label])
             else:
                 assert isinstance(what, Attribute)
-                rows = self._single_rows(found, self.query.positions.find(what.variable))[0]
-                values = pc.take(self.own[what.name], rows, boundscheck=False)
+                rows = self._single_rows(found, self.query.positions.find(what.variable), what.at)[0]
+                values = pc.take(self.events[what.name], rows, boundscheck=False)
             columns[self.column_names[label]] = values
         return as_result_rows(columns, self.result_schema, size)
 
@@ -139,17 +139,23 @@ class MatchTableBuilder:
             return pa.ListArray.from_arrays(pa.array(offsets), self._structs(rows))
         return self._structs(*self._single_rows(found, positions))
 
-    def _single_rows(self, found: Matches, positions: frozenset[int]) -> tuple[pa.Array, NDArray[np.bool_] | None]:
-        """Return the row of the event that each match binds to the positions, and which bind none, if any may."""
+    def _single_rows(
+        self, found: Matches, positions: frozenset[int], at: At = At.EACH
+    ) -> tuple[pa.Array, NDArray[np.bool_] | None]:
+        """Return the row of the event that each match binds to the positions, and which bind none, if any may.
+
+        Of several events, it is the last one, or the first where `at` asks for that.
+        """
         column = _single_event_column(found, positions)
         if column is not None:
             return pa.array(self.encoded.rows[column]), None
         entries, match_of = entries_at(found, positions)
-        one = np.zeros(len(found.key), np.int64)
-        none = np.ones(len(found.key), np.bool_)
-        one[match_of] = self.encoded.rows[found.event[entries]]
-        none[match_of] = False
-        return pa.array(one, mask=none), none
+        first = at is At.FIRST
+        one = np.full(len(found.key), len(self.encoded.rows) if first else -1)  # events are numbered in order of time
+        (np.minimum if first else np.maximum).at(one, match_of, found.event[entries])
+        none = np.bincount(match_of, minlength=len(found.key)) == 0
+        one[none] = 0
+        return pa.array(self.encoded.rows[one], mask=none), none
 
     def _structs(self, rows: pa.Array, none: Any = None) -> pa.Array:
         arrays = [pc.take(column, rows, boundscheck=False) for column in self.own.values()]

@@ -22,10 +22,11 @@ from motet.kernels.match_filter import (
     Rules,
 )
 from motet.kernels.ragged import flatten_lists
-from motet.model.expression import At, Attribute, Expression, variables
+from motet.model.expression import Attribute, Expression, variables
 from motet.model.query import Computed, Policy
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.plans.detect.query import DetectQuery
+from motet.schema import is_nested
 from motet.template.alternatives import Loop
 from motet.template.automaton import Readings
 from motet.template.positions import OPEN, Leaf
@@ -47,11 +48,11 @@ class QueryCode:
     computed: dict[str, int]  # by label of RETURN, exact decimals left out
 
 
-def is_exact_decimal(expression: Expression, columns: pa.Schema) -> bool:
-    """Return whether an expression is a decimal of an event, which is returned as it is: codes have it as a double."""
+def is_returned_as_it_is(expression: Expression, columns: pa.Schema) -> bool:
+    """Return whether an expression is a decimal, which codes have as a double, or a nested value of one event."""
     match expression:
-        case Attribute(_, name, At.EACH) if name in columns.names:
-            return bool(pa.types.is_decimal(columns.field(name).type))
+        case Attribute(_, name) if name in columns.names:
+            return bool(pa.types.is_decimal(columns.field(name).type) or is_nested(columns.field(name).type))
     return False
 
 
@@ -65,7 +66,7 @@ def compile_conditions(planned: PlannedQuery, compiler: ExpressionCompiler, colu
     computed = [
         item
         for item in query.query.returns
-        if isinstance(item, Computed) and not is_exact_decimal(item.expression, columns)
+        if isinstance(item, Computed) and not is_returned_as_it_is(item.expression, columns)
     ]
     return QueryCode(
         {at: compiler.compile(query.match_conditions[at], names, symbols) for at in sorted(tested)},

@@ -109,7 +109,7 @@ def _find_context_size(query: Query, schema: EventSchema) -> int | None:
         return 0
     match query.window:
         case TimeWindow(size, _, ticks):
-            return size * schema.tick if ticks else size
+            return int(size * schema.tick) if ticks else size
     return None
 
 

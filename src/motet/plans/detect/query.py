@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from motet.errors import Diagnostic
 from motet.model.expression import Expression, variables
@@ -133,7 +134,7 @@ class DetectQuery:
         return not self.absence_conditions[absence]
 
 
-def compile_detect(number: int, workload: Workload, tick: int, reason: str = "") -> DetectQuery | Diagnostic:
+def compile_detect(number: int, workload: Workload, tick: int | Fraction, reason: str = "") -> DetectQuery | Diagnostic:
     """Compile a query for detection, or return a diagnostic that says why that cannot be.
 
     `reason` says why the query is not aggregated online.
