@@ -395,9 +395,11 @@ def draw_local(dice: Dice, name: str) -> Expression:
 
 def draw_simple(dice: Dice, name: str) -> Expression:
     x, y, s = (Attribute(name, attribute) for attribute in "xys")
-    match dice.number(0, 8):
+    match dice.number(0, 9):
         case 0 | 1:
             return Comparison(dice.pick(SIGNS), draw_number(dice, name), Literal(dice.number(-1, 1)))
+        case 9:
+            return Comparison(dice.pick(SIGNS[:5]), Attribute(name, "time"), Literal(dice.number(0, 4)))
         case 2:
             return Comparison(dice.pick(SIGNS), y, Literal(dice.pick([0.0, 0.25, -0.5])))
         case 3:
@@ -426,10 +428,22 @@ def draw_pair(dice: Dice, left: str, right: str) -> Expression:
 
 def draw_time_limit(dice: Dice, one: Attribute, other: Attribute) -> Expression:
     """Draw a limit on the time between two events, said in one of several ways."""
-    length = Literal(dt.timedelta(milliseconds=500 * dice.number(1, 12)))
-    if dice.once_in(2):
-        return Comparison(dice.pick(SIGNS[:4]), Arithmetic("-", other, one), length)
-    return Comparison(dice.pick(SIGNS[:4]), Arithmetic("+", one, length), other)
+    length = dt.timedelta(milliseconds=500 * dice.number(1, 12))
+    between = Arithmetic("-", other, one)
+    sign = dice.pick(SIGNS[:4])
+    match dice.number(0, 7):
+        case 0 | 1:
+            return Comparison(sign, Arithmetic("+", one, Literal(length)), other)
+        case 2:
+            return Comparison(sign, Call("ABS", (between,)), Literal(length))
+        case 3:
+            return Comparison(sign, Arithmetic("*", between, Literal(2)), Literal(length))
+        case 4:
+            return Membership(between, (Literal(length), Literal(2 * length), Literal(None)), dice.once_in(2))
+        case 5:
+            return Comparison(sign, Arithmetic("/", between, Literal(length)), Literal(1.5))
+        case _:
+            return Comparison(sign, between, Literal(length))
 
 
 def draw_equalities(dice: Dice, names: Sequence[str], *, chain: bool = False) -> list[Expression]:
@@ -519,7 +533,7 @@ def draw_window(dice: Dice, kinds: frozenset[str]) -> Window | None:
 
 
 def draw_aggregates(dice: Dice, pattern: Pattern, name: str) -> tuple[Aggregate, ...]:
-    """Draw COUNT(*) and up to three more, each label once; `name` makes aliases unique in a workload."""
+    """Draw COUNT(*) and up to three more, each label once; some aliases are those of other queries too."""
     bound = written_events(pattern)
     # A type that also stands under NOT or NEG without a variable has a name that could mean either.
     absent = {absence.event.name for absence in absences(pattern)}
@@ -530,7 +544,7 @@ def draw_aggregates(dice: Dice, pattern: Pattern, name: str) -> tuple[Aggregate,
             case 0:
                 return Aggregate("COUNT", dice.pick(names))
             case 1:
-                return Aggregate(dice.pick(["COUNT", "MIN", "MAX"]), dice.pick(names), "s")
+                return Aggregate(dice.pick(["COUNT", "MIN", "MAX"]), dice.pick(names), dice.pick(["s", "s", "time"]))
             case _:
                 return Aggregate(dice.pick(AGGREGATE_FUNCTIONS), dice.pick(names), dice.pick(["x", "y"]))
 
@@ -538,7 +552,7 @@ def draw_aggregates(dice: Dice, pattern: Pattern, name: str) -> tuple[Aggregate,
     if not items or not dice.once_in(5):
         items.insert(0, Aggregate("COUNT"))
     if dice.once_in(6):
-        items[-1] = replace(items[-1], alias=f"{name}_value")
+        items[-1] = replace(items[-1], alias=dice.pick([f"{name}_value", "value"]))
     return tuple({item.label: item for item in items}.values())
 
 
@@ -588,17 +602,31 @@ def draw_query(
     if len({*equivalence} - {*group_by}) == 1 and dice.once_in(3):
         aggregates = (*aggregates, Aggregate("COUNT", None, dice.pick(partition), distinct=True))
     window = draw_window(dice, windows)
-    having = draw_having(dice, aggregates) if dice.once_in(5) else None
+    having = draw_having(dice, aggregates, group_by) if dice.once_in(5) else None
     returns = (*keys, *aggregates)
     return Query(name, pattern, returns, tuple(conditions), equivalence, group_by, window, having=having)
 
 
-def draw_having(dice: Dice, aggregates: Sequence[Aggregate]) -> Expression | None:
-    """Draw a condition on a number of the result."""
-    numbers = [item.label for item in aggregates if item.name != "s" or item.function == "COUNT"]
-    if not numbers:
-        return None
-    return Comparison(dice.pick(SIGNS[:4]), Attribute("", dice.pick(numbers)), Literal(dice.number(0, 3)))
+def draw_having(dice: Dice, aggregates: Sequence[Aggregate], group_by: Sequence[str]) -> Expression | None:
+    """Draw a condition on a number of the result, sometimes on a time, a text or an attribute of the group too."""
+    numbers = [item.label for item in aggregates if item.function == "COUNT" or item.name not in ("s", "time")]
+    parts: list[Expression] = []
+    if numbers:
+        number: Expression = Attribute("", dice.pick(numbers))
+        if dice.once_in(4):
+            number = Arithmetic(dice.pick("+-/"), number, Attribute("", dice.pick(numbers)))
+        parts.append(Comparison(dice.pick(SIGNS[:4]), number, Literal(dice.number(0, 3))))
+    times = [Attribute("", item.label) for item in aggregates if item.function != "COUNT" and item.name == "time"]
+    if times and dice.once_in(2):
+        length = Literal(dt.timedelta(seconds=dice.number(0, 4)))
+        parts.append(Comparison(dice.pick(SIGNS[:4]), Arithmetic("-", times[-1], times[0]), length))
+    texts = [item.label for item in aggregates if item.function != "COUNT" and item.name == "s"]
+    texts += [name for name in group_by if name != "k"]
+    if texts and dice.once_in(2):
+        parts.append(Membership(Attribute("", dice.pick(texts)), (Literal("p"), Literal("u")), dice.once_in(2)))
+    if "k" in group_by and dice.once_in(2):
+        parts.append(Comparison(dice.pick(SIGNS), Attribute("", "k"), Literal(2)))
+    return Logical(dice.pick(["AND", "OR"]), tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
 
 
 @st.composite
@@ -643,16 +671,16 @@ def draw_detection_query(
 
 
 @st.composite
-def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES) -> Query:
-    """Return a query that counts the matches which AFTER MATCH SKIP takes: of any pattern, often of a sequence, plain
-    or with parts that are repeated.
+def skip_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES, ties: bool = True) -> Query:
+    """Return a query over the matches which AFTER MATCH SKIP takes: of any pattern, often of a sequence, plain or with
+    parts that are repeated.
 
-    Only how many they are is certain where events have times in common.
+    With `ties` it counts them: which ones they are is not certain where events have times in common.
     """
-    return draw_skip_query(Dice(draw), name, types)
+    return draw_skip_query(Dice(draw), name, types, ties)
 
 
-def draw_skip_query(dice: Dice, name: str, types: Sequence[str]) -> Query:
+def draw_skip_query(dice: Dice, name: str, types: Sequence[str], ties: bool = True) -> Query:
     query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
     if dice.once_in(2):
         parts: list[Pattern] = [Event(dice.pick(types)) for _ in range(dice.number(1, 3))]
@@ -663,9 +691,12 @@ def draw_skip_query(dice: Dice, name: str, types: Sequence[str]) -> Query:
             parts[begin:end] = [Repeat(looped, dice.number(1, 2), None)]
         pattern = add_variables(dice, Seq(tuple(parts)))
         window = draw_window(dice, WINDOWS)
-        query = Query(name, pattern, (), (), query.equivalence, query.group_by, window)
-    after_match = dice.pick([AfterMatch.PAST_LAST_EVENT, AfterMatch.TO_NEXT_EVENT])
-    return replace(query, returns=(Aggregate("COUNT"),), having=None, after_match=after_match)
+        names, _ = list_condition_names(pattern)
+        matches = not ties and dice.once_in(2)
+        returns = draw_match_returns(dice, names, name) if matches else draw_aggregates(dice, pattern, name)
+        query = Query(name, pattern, returns, (), query.equivalence, query.group_by, window)
+    query = replace(query, after_match=dice.pick([AfterMatch.PAST_LAST_EVENT, AfterMatch.TO_NEXT_EVENT]))
+    return replace(query, returns=(Aggregate("COUNT"),), having=None) if ties else query
 
 
 @st.composite
@@ -725,14 +756,27 @@ def equality_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TY
 
 
 def draw_match_returns(dice: Dice, names: Sequence[str], name: str) -> tuple[ReturnItem, ...]:
-    """Draw `*`, or some variables and perhaps a computed value."""
+    """Draw `*`, or some variables and perhaps a computed value, under a name that other queries may have too."""
     if not names or dice.once_in(2):
         return (AllVariables(),)
     chosen = sorted({dice.pick(names) for _ in range(dice.number(1, 3))})
     items: list[ReturnItem] = [Variable(variable) for variable in chosen]
     if dice.once_in(2):
-        items.append(Computed(draw_match_value(dice, dice.pick(names)), f"{name}_value"))
+        value = draw_moment(dice, names) if dice.once_in(3) else draw_match_value(dice, dice.pick(names))
+        items.append(Computed(value, dice.pick([f"{name}_value", "value"])))
     return tuple(items)
+
+
+def draw_moment(dice: Dice, names: Sequence[str]) -> Expression:
+    """Draw a time of a match, or a time between two of its events."""
+    one = Attribute(dice.pick(names), "time", dice.pick([At.FIRST, At.LAST]))
+    match dice.number(0, 2):
+        case 0:
+            return one
+        case 1:
+            return Arithmetic(dice.pick("+-"), one, Literal(dt.timedelta(milliseconds=500 * dice.number(1, 6))))
+        case _:
+            return Arithmetic("-", Attribute(dice.pick(names), "time", At.LAST), one)
 
 
 @st.composite

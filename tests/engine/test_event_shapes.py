@@ -1,7 +1,8 @@
-"""Attributes in structs, types that are no texts and events without types change no answer, in batches and streams."""
+"""Structs, types and times of every kind and events without types change no answer, in batches and streams."""
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from typing import Any
 
@@ -11,64 +12,68 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import motet
-from motet.compile import compile_workload
-from motet.engine.live import Stream
 from motet.errors import QueryError
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
-from motet.options import Options
-from motet.reference.tables import run_table as enumerate_table
-from motet.schema import make_event_schema
 from tests.comparison import assert_same_results
 from tests.detect.test_against_oracle import select_supported
-from tests.engine.live.micro_batches import endless, micro_batches
-from tests.reshaped import SHAPES, reshape_table, reshape_workload
-from tests.strategies import build_stream_table, streams, workloads
+from tests.engine.live.micro_batches import micro_batches, select_streamed
+from tests.reshaped import Shape, draw_shape, reshape_table, reshape_workload, simplify_results
+from tests.strategies import Dice, build_stream_table, streams, workloads
 
 Rows = list[dict[str, Any]]
 
 
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    """Return how events are written."""
+    return draw_shape(Dice(draw))
+
+
+def enumerate_events(table: pa.Table, asked: Workload, shape: Shape) -> pa.Table:
+    return simplify_results(motet.run(table, asked, engine="oracle", time_unit=shape.clock.unit))
+
+
 @pytest.mark.parametrize("optimizer", ["auto", "none"])
-@pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40)
-@given(workload=workloads(min_queries=1, max_queries=4, detection=True), rows=streams())
+@settings(max_examples=150)
+@given(workload=workloads(max_queries=4, detection=True, skips=True), rows=streams(), shape=shapes())
 def test_events_of_any_shape_give_the_results_of_plain_enumeration(
-    shape: str, optimizer: Any, workload: Workload, rows: Rows
+    optimizer: Any, workload: Workload, rows: Rows, shape: Shape
 ) -> None:
     asked = reshape_workload(select_supported(workload), shape)
     note(to_text(asked))
     if not asked.queries:
         return
     table = reshape_table(build_stream_table(rows), shape)
-    assert_same_results(motet.run(table, asked, optimizer=optimizer), enumerate_table(asked, table))
+    found = motet.run(table, asked, optimizer=optimizer, time_unit=shape.clock.unit)
+    assert_same_results(simplify_results(found), enumerate_events(table, asked, shape))
 
 
 @settings(max_examples=40)
-@given(workload=workloads(min_queries=1, max_queries=4, detection=True))
-def test_fields_of_structs_are_printed_and_read_again(workload: Workload) -> None:
-    asked = reshape_workload(select_supported(workload), "structs")
+@given(workload=workloads(max_queries=4, detection=True), shape=shapes())
+def test_queries_of_any_shape_are_printed_and_read_again(workload: Workload, shape: Shape) -> None:
+    asked = reshape_workload(select_supported(workload), shape)
     if asked.queries:
         assert replace(parse(to_text(asked)), text=asked.text, origin=asked.origin) == asked
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=40)
-@given(data=st.data())
-def test_a_stream_of_any_shape_gives_the_results_of_plain_enumeration(shape: str, data: st.DataObject) -> None:
-    asked = reshape_workload(endless(data.draw(workloads(min_queries=1, max_queries=4, detection=True))), shape)
+@settings(max_examples=150)
+@given(data=st.data(), shape=shapes())
+def test_a_stream_of_any_shape_gives_the_results_of_plain_enumeration(shape: Shape, data: st.DataObject) -> None:
+    drawn = data.draw(workloads(max_queries=3, detection=True, skips=True))
+    asked = reshape_workload(select_streamed(drawn), shape)
     rows = data.draw(streams())
     if not asked.queries:
         return
     note(to_text(asked))
     table = reshape_table(build_stream_table(rows), shape)
-    stream = Stream(compile_workload(asked, make_event_schema(table.schema), Options(mode="append")))
-    found = []
-    for each, watermark in data.draw(micro_batches(rows)):
-        states, stream = stream.save(), Stream(stream.program)
-        stream.restore(states)
-        found.append(stream.feed(reshape_table(build_stream_table(each), shape), watermark).results)
-    assert_same_results(pa.concat_tables([*found, stream.finish().results]), enumerate_table(asked, table))
+    delay = dt.timedelta(microseconds=6 * shape.clock.second)
+    live = motet.live(table.schema, asked, time_unit=shape.clock.unit, watermark=delay)
+    batches = [reshape_table(build_stream_table(each), shape) for each, _ in data.draw(micro_batches(rows))]
+    found = pa.concat_tables([*(live.feed(each) for each in batches), live.finish()])
+    assert live.late == 0
+    assert_same_results(simplify_results(found), enumerate_events(table, asked, shape))
 
 
 def test_a_type_that_is_not_defined_needs_a_type_column() -> None:

@@ -120,6 +120,8 @@ TEXTS = {
     "SLIDE too long": "QUERY q RETURN COUNT(*) PATTERN A WITHIN 5 s SLIDE 6 s",
     "no window": "QUERY q RETURN COUNT(*) PATTERN A",
     "SKIP TILL nothing": "QUERY q PATTERN A WITHIN 5 s SKIP TILL FRIDAY",
+    "AFTER MATCH SKIP elsewhere": "QUERY q PATTERN SEQ(A, B b) AFTER MATCH SKIP TO FIRST b WITHIN 5 s",
+    "AFTER MATCH SKIP nothing": "QUERY q PATTERN SEQ(A, B) WITHIN 5 s AFTER MATCH SKIP",
     "words after a policy": "QUERY q PATTERN A WITHIN 5 s CONTIGUOUS please",
     "too deep": "QUERY q PATTERN " + "SEQ(" * 200 + "A" + ")" * 200 + " WITHIN 5 s",
 }
@@ -174,6 +176,13 @@ def in_python() -> dict[str, str]:
         ),
         "types of floats": lambda: motet.run(EVENTS.set_column(1, "type", pa.array([1.5, 2.5])), text),
         "time of text": lambda: motet.run(EVENTS.set_column(0, "time", pa.array(["a", "b"])), text),
+        "condition on lists": lambda: motet.run(
+            EVENTS.set_column(3, "k", pa.array([[1], [2]])), text.replace("[k]", "A.k IS NOT NULL")
+        ),
+        "condition on structs": lambda: motet.run(
+            EVENTS.set_column(3, "k", pa.array([{"id": 1}] * 2)), text.replace("[k]", "A.k = B.k")
+        ),
+        "window of nanoseconds": lambda: motet.run(EVENTS, text.replace("WITHIN 5", "WITHIN 1500"), time_unit="ns"),
         "key of lists": lambda: motet.run(EVENTS.set_column(3, "k", pa.array([[1], [2]])), text),
         "lazy frame": lambda: motet.run(pl.LazyFrame({"time": [1], "type": ["A"]}), text),
         "no paths": lambda: motet.run([], text),

@@ -12,7 +12,7 @@ from motet.kernels.tables import MIN_TIME
 from motet.model.query import Aggregate, Workload
 from motet.model.window import TimeWindow
 from motet.plans.compiled import compile_query
-from motet.plans.detect.query import compile_detect
+from motet.plans.detect.query import DetectQuery, compile_detect
 from tests.detect.test_against_oracle import is_valid
 
 Rows = list[dict[str, Any]]
@@ -30,6 +30,15 @@ def endless(workload: Workload) -> Workload:
         and not all(isinstance(compiles(number, workload, SECOND), Diagnostic) for compiles in engines)
     ]
     return replace(workload, queries=tuple(kept))
+
+
+def select_streamed(workload: Workload) -> Workload:
+    """The queries that can run on a stream, and whose matches can be taken before it has ended."""
+    workload = endless(workload)
+    compiled = [compile_detect(number, workload, SECOND) for number in range(len(workload.queries))]
+    kept = zip(workload.queries, compiled, strict=True)
+    taken = [query for query, each in kept if not (isinstance(each, DetectQuery) and each.waits_to_skip)]
+    return replace(workload, queries=tuple(taken))
 
 
 @st.composite

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
@@ -14,13 +13,12 @@ from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.language import parse
 from motet.language.printer import to_text
-from motet.model.query import AllVariables, Workload
+from motet.model.query import Workload
 from motet.options import Options
-from motet.plans.detect.query import DetectQuery, compile_detect
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
-from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
+from tests.engine.live.micro_batches import SECOND, Rows, micro_batches, select_streamed
 from tests.strategies import STREAM_SCHEMA, TYPES, build_stream_table, skip_queries, streams
 
 SCHEMA = EventSchema(STREAM_SCHEMA)
@@ -38,32 +36,19 @@ def run_stream(workload: Workload, batches: list[tuple[Rows, int]], saves: list[
     return pa.concat_tables([*found, stream.finish().results])
 
 
-def select_streamed(workload: Workload) -> Workload:
-    """The queries whose matches can be taken before a stream has ended."""
-    workload = endless(workload)
-    compiled = [compile_detect(number, workload, SECOND) for number in range(len(workload.queries))]
-    kept = zip(workload.queries, compiled, strict=True)
-    taken = [query for query, each in kept if isinstance(each, DetectQuery) and not each.waits_to_skip]
-    return replace(workload, queries=tuple(taken))
-
-
 @pytest.mark.parametrize(
-    ("returns", "types"),
-    [("counts", TYPES), ("matches", TYPES), ("matches", ("A",))],
-    ids=["counts", "matches", "dense"],
+    ("ties", "types"), [(True, TYPES), (False, TYPES), (False, ("A",))], ids=["ties", "no ties", "dense"]
 )
 @given(data=st.data())
 def test_any_query_takes_on_a_stream_what_the_oracle_takes(
-    returns: str, types: tuple[str, ...], data: st.DataObject
+    ties: bool, types: tuple[str, ...], data: st.DataObject
 ) -> None:
     numbers = range(data.draw(st.integers(1, 2)))
-    queries = tuple(data.draw(skip_queries(name=f"q{number}", types=types)) for number in numbers)
+    queries = tuple(data.draw(skip_queries(name=f"q{number}", types=types, ties=ties)) for number in numbers)
     rows = data.draw(streams())
     if len(types) == 1:  # so that matches often overlap
         rows = [{**row, "type": types[0]} for row in rows]
-    if returns == "matches":
-        queries = tuple(replace(query, returns=(AllVariables(),)) for query in queries)
-        # At one time each, for it is not specified which of equal matches is taken.
+    if not ties:
         rows = [{**row, "time": at} for at, row in enumerate(rows)]
     workload = select_streamed(Workload(queries))
     if not workload.queries:
