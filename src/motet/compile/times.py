@@ -110,7 +110,7 @@ class _TimeLowering:
         return infer_kind(expression, self.kinds)
 
     def _numbers(self, *met: Expression) -> list[Expression]:
-        """Return expressions that meet in an operation as numbers: beside whole-number times, durations in their units."""
+        """Return expressions that meet in an operation as numbers: beside a whole-number time in its units."""
         kinds = list(map(self._kind, met))
         counts = [kind == "duration" and "ticks" in kinds for kind in kinds]
         return [self._units(each) if count else self.number(each) for each, count in zip(met, counts, strict=True)]
