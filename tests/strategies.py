@@ -651,6 +651,8 @@ def draw_detection_query(
     types: Sequence[str],
     policies: Sequence[Policy],
 ) -> Query:
+    if dice.once_in(10):
+        return draw_distinct_query(dice, name, operators, windows, types)
     query = draw_query(dice, name, operators, windows, types, True)
     names, absent = list_condition_names(query.pattern)
     spoken = [*names, *list_repeated_types(query.pattern)]
@@ -668,6 +670,16 @@ def draw_detection_query(
         returns = tuple(dict.fromkeys((*returns, counted)))
     conditions = (*query.conditions, *more)
     return replace(query, conditions=conditions, returns=returns, policy=dice.pick(policies), having=having)
+
+
+def draw_distinct_query(
+    dice: Dice, name: str, operators: frozenset[str], windows: frozenset[str], types: Sequence[str]
+) -> Query:
+    """Draw a query of one event or two that needs its matches for nothing but the values which it counts."""
+    pattern = draw_pattern(dice, operators, types, max_events=2, max_loops=1)
+    counted = Aggregate("COUNT", None, dice.pick("kg"), distinct=True)
+    group_by = dice.pick([(), (), ("s",), ("k",)])
+    return Query(name, pattern, (counted,), (), ("k", "g"), group_by, draw_window(dice, windows))
 
 
 @st.composite
