@@ -6,7 +6,6 @@ Each job prints what the test looks at.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ import pyarrow.parquet as pq
 import motet
 from motet.spark import batch, skew
 from motet.spark.session import local_session, stream_session
+from tests.event_files import add_event_file
 
 QUERIES = """
 QUERY sliding RETURN COUNT(*), SUM(A.x) PATTERN SEQ(A+, B) GROUP BY k WITHIN 20 s SLIDE 10 s
@@ -55,9 +55,7 @@ def write_events(events: pa.Table, folder: Path, files: int = 8) -> None:
     folder.mkdir()
     size = -(-len(events) // files)
     for at in range(files):
-        file = folder / f"{at:03}.parquet"
-        pq.write_table(events.slice(at * size, size), file)
-        os.utime(file, (1_700_000_000 + at,) * 2)  # a stream takes files in the order of their times
+        add_event_file(folder, at, events.slice(at * size, size))
 
 
 def open_session(master: str, archive: str, names: str) -> Any:

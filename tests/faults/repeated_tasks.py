@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import motet
 from motet.spark.monitor import StreamMonitor
 from motet.spark.session import local_session
+from tests.event_files import add_event_file
 from tests.spark.running import run
 
 QUERY = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s SLIDE 10 s"
@@ -78,7 +78,7 @@ def main(folder: Path) -> None:
     for name in ("events", "local"):
         (folder / name).mkdir()
     for number in range(2):
-        pq.write_table(make_events(number * ROWS), folder / "events" / f"{number}.parquet")
+        add_event_file(folder / "events", number, make_events(number * ROWS))
     config = {
         "spark.local.dir": str(folder / "local"),
         "spark.sql.adaptive.enabled": "false",

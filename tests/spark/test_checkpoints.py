@@ -5,7 +5,6 @@ After a change of the format, run `python -m tests.spark.test_checkpoints` for a
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tarfile
@@ -20,6 +19,7 @@ from pyspark.sql import SparkSession
 import motet
 from motet.engine.live.saved import VERSION
 from tests.comparison import assert_same_results
+from tests.event_files import add_event_file
 from tests.spark.test_stream import END, last_event, random_events
 
 pytestmark = pytest.mark.spark
@@ -41,9 +41,7 @@ QUERY detected RETURN COUNT(*) PATTERN SEQ(A a, D, B b) WHERE [k] AND a.x < b.x 
 def write_events(folder: Path, tables: list[pa.Table]) -> None:
     folder.mkdir()
     for number, table in enumerate(tables):
-        file = folder / f"{folder.name}-{number}.parquet"
-        pq.write_table(table, file)
-        os.utime(file, (1_700_000_000 + number,) * 2)
+        add_event_file(folder, number, table)
 
 
 def first_half() -> list[pa.Table]:

@@ -23,6 +23,7 @@ import pytest
 
 import motet
 from tests.comparison import assert_same_results
+from tests.event_files import add_event_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -71,9 +72,7 @@ def written(folder: Path, files: int, rows: int) -> pa.Table:
     tables.append(pa.table(end, schema=tables[0].schema))
     folder.mkdir()
     for number, table in enumerate(tables):
-        file = folder / f"{number:05}.parquet"
-        pq.write_table(table, file)
-        os.utime(file, (1_700_000_000 + number,) * 2)
+        add_event_file(folder, number, table)
     return pa.concat_tables(tables)
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import os
 import uuid
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -25,6 +23,7 @@ from motet.reference.tables import run_table as enumerate_table
 from motet.spark.monitor import StreamMonitor
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import endless
+from tests.event_files import add_event_file
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
@@ -104,9 +103,7 @@ class Folder:
         path.mkdir()
 
     def add(self, table: pa.Table) -> None:
-        file = self.path / f"{len(self.batches):04}.parquet"
-        pq.write_table(table, file)
-        os.utime(file, (1_700_000_000 + len(self.batches),) * 2)  # files are taken in the order of their times
+        add_event_file(self.path, len(self.batches), table)
         self.batches.append(table)
 
     def stream(self) -> DataFrame:
