@@ -291,6 +291,44 @@ def test_a_link_stays_one_and_its_file_is_replaced(motet: Motet, queries: Path, 
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["real.csv"]
 
 
+@pytest.mark.parametrize(
+    ("leads_to", "message"), [("out.csv", "is a link that leads back to itself"), ("above/out.csv", "no folder")]
+)
+def test_a_link_that_leads_to_no_place_is_refused_before_a_run(
+    motet: Motet, queries: Path, events: Path, tmp_path: Path, leads_to: str, message: str
+) -> None:
+    link = tmp_path / "out.csv"
+    link.symlink_to(tmp_path / leads_to)
+    outcome = motet("run", queries, "--events", events, "--output", link)
+    assert (outcome.status, message in outcome.stderr) == (2, True)
+    assert link.is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("closed", "output", "status", "said"),
+    [
+        ("1>&-", "out.csv", 0, "3 results"),
+        ("1>&-", "-", 1, "error: Bad file descriptor\n"),
+        ("2>&-", "out.csv", 0, ""),
+        ("1>/dev/full", "-", 1, "error: No space left on device\n"),
+    ],
+)
+def test_an_output_that_is_closed_or_full_is_an_error_only_where_something_is_written_to_it(
+    queries: Path, events: Path, tmp_path: Path, closed: str, output: str, status: int, said: str
+) -> None:
+    target = output if output == "-" else str(tmp_path / output)
+    command = [sys.executable, "-m", "motet", "run", queries, "--events", events, "--output", target, "--format", "csv"]
+    shell = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *map(str, command)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    ended = subprocess.run(shell, capture_output=True, text=True, env=environment)
+    assert (ended.returncode, ended.stdout) == (status, ""), ended.stderr
+    assert said in ended.stderr
+    if status:
+        assert ended.stderr == said
+    if output != "-":
+        assert csv.read_csv(target).num_rows == 3
+
+
 def test_a_plan_is_written_to_a_device_too(motet: Motet, queries: Path) -> None:
     assert motet("plan", queries, "--output", "/dev/null").status == 0
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

@@ -96,19 +96,40 @@ def holds_a_handful(paths: list[Path]) -> bool:
     return events.stat().st_size <= FEW_BYTES and events.read_bytes().count(b"\n") <= FEW_ROWS
 
 
+def _reopen_closed_streams() -> None:
+    """Open standard streams that are closed: no file may get the place of one. Writing to such an output fails, and
+    messages go nowhere.
+    """
+    for name, access, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
+
+
+def _flush_output() -> None:
+    """Write what is left of the output while an error can still be reported."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
 def main() -> None:
     """Run the command line; every way out is a status, none a traceback."""
+    _reopen_closed_streams()
     report.started = clock.monotonic()
     interrupts.describe = lambda: "interrupted"
     try:
         with interrupts.handle_interrupts():
-            app()
+            try:
+                app()
+            finally:
+                _flush_output()
     except interrupts.Terminated as stop:
         say(interrupts.describe())
         sys.exit(stop.status)
-    except BrokenPipeError:
-        # Whoever read our output has had enough; Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has had enough
         sys.exit(FAILED)
     except Exception as error:  # noqa: BLE001
         sys.exit(report.report_error(error))

@@ -110,8 +110,11 @@ def resolve_target(output: str | Path, format: OutputFormat) -> Path | None:
         if not above.is_dir():
             raise DataError(f"{above} is a file: there can be no folder {target}")
         return target
-    if not target.parent.is_dir():
-        raise DataError(f"no folder {target.parent} to write {target.name} in: make it first")
+    file = Path(os.path.realpath(target)) if target.is_symlink() else target
+    if file.is_symlink():
+        raise DataError(f"{target} is a link that leads back to itself: name a file")
+    if not file.parent.is_dir():
+        raise DataError(f"no folder {file.parent} to write {file.name} in: make it first")
     if format is OutputFormat.DUCKDB and _is_special(target):
         raise DataError(f"{target} is no file: a DuckDB database needs one")
     return target
