@@ -29,7 +29,7 @@ class WatchedService(StreamService):
 
     def __init__(self, file: Path, said: list[str]) -> None:
         self.starts: list[Program] = []
-        self.refused: str | None = None
+        self.refused: Exception | None = None
         session: Any = SimpleNamespace(streams=SimpleNamespace(addListener=lambda monitor: None))
         job = StreamJob(StreamSource("parquet"), StreamSink(), Options(watermark="5 seconds"))
         super().__init__(session, job, file, said.append, said.append)
@@ -39,7 +39,7 @@ class WatchedService(StreamService):
 
     def _start(self, change: str | None = None) -> Any:
         if self.refused is not None and len(self.program.workload.queries) > 1:
-            raise RunError(self.refused)
+            raise self.refused
         self.starts.append(self.program)
         return SimpleNamespace(stop=lambda: None, isActive=True)
 
@@ -108,12 +108,23 @@ def test_a_file_that_is_being_written_is_taken_up_when_it_is_whole(
 
 
 def test_queries_that_a_checkpoint_cannot_go_on_with_end_nothing(watched: WatchedService, said: list[str]) -> None:
-    watched.refused = "the column 'k' was int32 when the checkpoint was made and is int64 now"
+    watched.refused = RunError("the column 'k' was int32 when the checkpoint was made and is int64 now")
     watched.file.write_text(FIRST + SECOND)
     assert not watched.reload_queries()
     assert said == [f"{watched.refused}\nthe queries go on as they were"]
     assert [len(program.workload.queries) for program in watched.starts] == [1, 1]
     assert watched.program.workload == motet.parse(FIRST)
+
+
+def test_a_start_that_fails_for_any_reason_ends_nothing(watched: WatchedService, said: list[str]) -> None:
+    watched.refused = ValueError("a source that cannot be read for a moment")
+    watched.file.write_text(FIRST + SECOND)
+    assert not watched.reload_queries()
+    assert said == ["ValueError: a source that cannot be read for a moment\nthe queries go on as they were"]
+    assert watched.program.workload == motet.parse(FIRST)
+    watched.refused = None
+    assert watched.reload_queries()
+    assert [len(program.workload.queries) for program in watched.starts] == [1, 1, 2]
 
 
 def test_an_error_that_nobody_thought_of_ends_nothing(

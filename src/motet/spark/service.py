@@ -237,7 +237,7 @@ class StreamService:
         self.events, self.program = compiled
         try:
             self.query = self._start()
-        except MotetError as error:  # the checkpoint cannot go on with it
+        except Exception as error:  # noqa: BLE001 - the checkpoint cannot go on with it, or Spark is at fault
             self.events, self.program = before
             self.query = self._start()
             self._reject(error)
