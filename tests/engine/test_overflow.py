@@ -55,6 +55,25 @@ def test_a_sum_within_doubles_is_right_though_its_count_is_not_a_bigint() -> Non
     assert row["SUM(A.x)"] == pytest.approx(sum(range(100)) * 2**99, rel=1e-12)
 
 
+@pytest.mark.parametrize("windows", ["panes", "pairs", "stacks"])
+@pytest.mark.parametrize("events", [70, 300, 478, 479, 480, 481, 482, 500, 965, 1200])
+@pytest.mark.parametrize("scale", [1.0, -1e140, 1e150])
+def test_sums_are_right_where_totals_need_exponents_and_where_they_do_not(
+    windows: str, events: int, scale: float
+) -> None:
+    """A mantissa gets an exponent from 2^480 on, after as many events or after fewer of larger values."""
+    table = rising(events).set_column(2, "x", pa.array([scale * (at - 10) for at in range(events)]))
+    query = f"RETURN COUNT(*), SUM(A.x), AVG(A.x), COUNT(A) PATTERN A+ {WINDOWS['sliding']}"
+    row = last_row(run_for_outcome(table, query, Options(windows=windows, counts="double")))
+    mean = scale * ((events - 1) / 2 - 10)
+    assert row["AVG(A.x)"] == pytest.approx(mean, rel=1e-9)
+    if events < 1000:
+        assert row["COUNT(*)"] == pytest.approx(2.0**events, rel=1e-9)
+        assert row["COUNT(A)"] == pytest.approx(events * 2.0 ** (events - 1), rel=1e-9)
+    total = mean * events * 2.0 ** min(events - 1, 1023)
+    assert row["SUM(A.x)"] == (total if math.isinf(total) else pytest.approx(total, rel=1e-9))
+
+
 def test_counts_may_be_doubles() -> None:
     outcome = run_for_outcome(rising(100), "RETURN COUNT(*), COUNT(A) PATTERN A+", Options(counts="double"))
     row = last_row(outcome)

@@ -456,6 +456,8 @@ def select_keys(events: Events, keys: NDArray[np.bool_]) -> tuple[Events, NDArra
     """Keep the events of some keys; the other keys stay without events. Also return the mask of kept events."""
     counts = np.diff(events.offsets)
     kept = np.repeat(keys, counts)
+    if kept.all():
+        return events, kept
     offsets = offsets_from_counts(np.where(keys, counts, 0))
     columns: list[Any] = [as_contiguous(c[..., kept] if c.shape[-1] else c, c.dtype) for c in events[1:]]
     return Events(offsets, *columns), kept

@@ -178,6 +178,17 @@ def _add_extended(totals: Totals, at: int, exponent_at: int, m: float, e: int) -
 
 
 @inner
+def _add_term(totals: Totals, at: int, exponent_at: int, m1: float, e1: int, m2: float, e2: int) -> None:
+    """Add the product of two extended numbers to the one whose mantissa and exponent are at these words."""
+    m, total = m1 * m2, totals.floats[at]
+    if e1 == 0 and e2 == 0 and totals.ints[exponent_at] == 0 and abs(m) + abs(total) < RADIX:
+        totals.floats[at] = total + m  # nearly all: no exponent is needed
+        return
+    m, e = multiply_extended(m1, e1, m2, e2)
+    _add_extended(totals, at, exponent_at, m, e)
+
+
+@inner
 def add_counts(totals: Totals, a: int, b: int, count: int, n: int) -> None:
     """Do what `propagate` does for counts with shadows: loops over consecutive words."""
     ints, floats = totals.ints, totals.floats
@@ -208,6 +219,9 @@ def propagate(totals: Totals, a: int, b: int, count: int, n: int, weights: Chann
         return 0
     words = layout.words
     if layout.extended:
+        if layout.ni == 1 and layout.nm == 0 and layout.nf == 1:
+            _propagate_extended_sums(totals, a, b, count, n, weights)
+            return 0
         for s in range(count):
             _propagate_extended(totals, (a + s) * words, (b + s) * words, n, weights)
         return 0
@@ -353,6 +367,29 @@ def _propagate_sums(totals: Totals, a: int, b: int, count: int, n: int, wi: int,
 
 
 @inner
+def _propagate_extended_sums(totals: Totals, a: int, b: int, count: int, n: int, weights: ChannelWeights) -> None:
+    """Propagate extended totals of a count, another and a sum: without exponents where none is needed, as for nearly
+    all.
+    """
+    ints, floats = totals.ints, totals.floats
+    times, wi, wf = np.float64(n), np.float64(weights.ints[0]), weights.floats[0]
+    for s in range(count):
+        one, other = 8 * (a + s), 8 * (b + s)
+        m = floats[one + 3]
+        if m == 0.0:
+            continue
+        exponents = ints[one + 4] | ints[one + 6] | ints[one + 7] | ints[other + 4] | ints[other + 6] | ints[other + 7]
+        new, more = floats[other + 3] + times * m, floats[other + 5] + (times * floats[one + 5] + wi * m)
+        own, added, before = times * floats[one + 2], wf * m, floats[other + 2]
+        if exponents != 0 or not new + more + abs(own) + abs(added) + abs(before) < RADIX:
+            _propagate_extended(totals, one, other, n, weights)
+            continue
+        floats[other + 2], floats[other + 3], floats[other + 5] = before + (own + added), new, more
+        ints[other + 1] += n * ints[one + 1] + weights.ints[0] * ints[one]
+        ints[other] += n * ints[one]
+
+
+@inner
 def _propagate_extended(totals: Totals, one: int, other: int, n: int, weights: ChannelWeights) -> None:
     """Propagate an extended total from and to these words."""
     ints, floats, layout = totals.ints, totals.floats, totals.layout
@@ -372,8 +409,7 @@ def _propagate_extended(totals: Totals, one: int, other: int, n: int, weights: C
     for c in range(nf):
         _add_scaled(totals, one, other, 1 + ni + nm + c, x + 2 + 2 * ni + c, times, weights.floats[c], m, e)
     ints[other] += n * new
-    m, e = multiply_extended(times, 0, m, e)
-    _add_extended(totals, other + x, other + x + 1, m, e)
+    _add_term(totals, other + x, other + x + 1, times, 0, m, e)
 
 
 @inner
@@ -381,7 +417,12 @@ def _add_scaled(
     totals: Totals, one: int, other: int, at: int, exponent: int, times: float, weight: float, m: float, e: int
 ) -> None:
     """Add to an extended channel of one total `times` that of another, and `weight` times the other's count m, e."""
-    m1, e1 = multiply_extended(times, 0, totals.floats[one + at], totals.ints[one + exponent])
+    value, e1, e3 = totals.floats[one + at], totals.ints[one + exponent], totals.ints[other + exponent]
+    m1, m2, m3 = times * value, weight * m, totals.floats[other + at]
+    if e == 0 and e1 == 0 and e3 == 0 and abs(m1) + abs(m2) + abs(m3) < RADIX:  # nearly all: no exponent is needed
+        totals.floats[other + at] = m3 + (m1 + m2)
+        return
+    m1, e1 = multiply_extended(times, 0, value, e1)
     m2, e2 = multiply_extended(weight, 0, m, e)
     m3, e3 = sum_extended(m1, e1, m2, e2)
     _add_extended(totals, other + at, other + exponent, m3, e3)
@@ -518,8 +559,7 @@ def _add_product_extended(left: Totals, a: int, right: Totals, b: int, target: T
         return
     one, other = left.ints[a], right.ints[b]
     target.ints[to] += one * other
-    m, e = multiply_extended(m1, e1, m2, e2)
-    _add_extended(target, to + x, to + x + 1, m, e)
+    _add_term(target, to + x, to + x + 1, m1, e1, m2, e2)
     for c in range(1 + ni, 1 + ni + nm):
         target.ints[to + c] = min(target.ints[to + c], left.ints[a + c], right.ints[b + c])
     for c in range(ni):
@@ -528,7 +568,5 @@ def _add_product_extended(left: Totals, a: int, right: Totals, b: int, target: T
         at, exponent = x + 2 + 2 * c, x + 3 + 2 * c
         if c >= ni:
             at, exponent = 1 + nm + c, x + 2 + ni + c
-        m, e = multiply_extended(m1, e1, right.floats[b + at], right.ints[b + exponent])
-        _add_extended(target, to + at, to + exponent, m, e)
-        m, e = multiply_extended(left.floats[a + at], left.ints[a + exponent], m2, e2)
-        _add_extended(target, to + at, to + exponent, m, e)
+        _add_term(target, to + at, to + exponent, m1, e1, right.floats[b + at], right.ints[b + exponent])
+        _add_term(target, to + at, to + exponent, left.floats[a + at], left.ints[a + exponent], m2, e2)

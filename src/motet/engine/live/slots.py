@@ -79,7 +79,7 @@ class UnitState:
                 pool = pack_states(np.arange(len(ids)), *saved, np.zeros(len(ids), np.int64)).concat(overflowed)
                 saved = pool.take(pool.find(np.arange(len(ids)), len(ids)))
             labels, whole, real, over, *written = resume_slots(
-                events if own.all() else select_keys(events, own)[0], machine, queries, layout, self.mode,
+                select_keys(events, own)[0], machine, queries, layout, self.mode,
                 self.unit.width, watermark, *saved,
             )  # fmt: skip
             states = pack_states(ids, *written)
