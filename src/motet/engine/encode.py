@@ -59,7 +59,8 @@ class EncodedEvents:
     def column(self, name: str) -> pa.Array:
         """Return a column of the table in this order."""
         if name not in self._columns:
-            self._columns[name] = read_column(self.table, name).take(pa.array(self.rows))
+            rows = as_one_array(self.table.column(name)).take(pa.array(self.rows))
+            self._columns[name] = read_array(rows, name)
         return self._columns[name]
 
     def int_values(self, name: str, kind: str) -> Any:
@@ -76,8 +77,12 @@ class EncodedEvents:
 
 
 def read_column(table: pa.Table, name: str) -> pa.Array:
-    """Return a column as one array, with dictionaries decoded, decimals as doubles and NaN as null."""
-    column = as_one_array(table.column(name))
+    """Return a column as one array: see `read_array`."""
+    return read_array(as_one_array(table.column(name)), name)
+
+
+def read_array(column: pa.Array, name: str) -> pa.Array:
+    """Return a column with dictionaries decoded, decimals as doubles and NaN as null."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_decimal(column.type):
@@ -105,6 +110,12 @@ def read_plain_times(table: pa.Table, schema: EventSchema) -> Ints | None:
 
     None where not all of them are there, in range, and whole numbers or timestamps.
     """
+    plain = _view_plain_times(table, schema)
+    return None if plain is None else plain[0] * np.int64(plain[1])
+
+
+def _view_plain_times(table: pa.Table, schema: EventSchema) -> tuple[Ints, int] | None:
+    """Return the times of rows as they are stored, and how many microseconds one is: see `read_plain_times`."""
     column = table.column(schema.time)
     unit = schema.time_unit if column.type == pa.int64() else getattr(column.type, "unit", "ns")
     if unit == "ns" or column.type.bit_width != 64 or column.num_chunks != 1 or column.null_count:
@@ -112,8 +123,7 @@ def read_plain_times(table: pa.Table, schema: EventSchema) -> Ints | None:
     whole, most = column.chunk(0).view(pa.int64()).to_numpy(), MAX_MICROS // TICKS[unit]
     if len(whole) and not (whole.min() > -most and whole.max() < most):
         return None
-    found: Ints = whole * np.int64(TICKS[unit])
-    return found
+    return whole, TICKS[unit]
 
 
 def read_times(table: pa.Table, schema: EventSchema) -> Ints:
@@ -127,6 +137,8 @@ def read_times(table: pa.Table, schema: EventSchema) -> Ints:
 
 def count_invalid_rows(table: pa.Table, schema: EventSchema) -> int:
     """Count the rows without a type, or without a time that is in range."""
+    if not table.column(schema.type).null_count and _view_plain_times(table, schema) is not None:
+        return 0
     missing = pc.or_(
         pc.is_null(schema.to_microseconds(table.column(schema.time))), pc.is_null(table.column(schema.type))
     )
@@ -163,11 +175,11 @@ def encode(
     kept = usable.to_numpy(zero_copy_only=False)
     if not ranked:
         relevant = np.array([bool(found) for found in classes], np.bool_)
-        kept = kept & relevant[klass] if len(classes) else np.zeros(len(table), np.bool_)
+        kept = kept & relevant.take(klass) if len(classes) else np.zeros(len(table), np.bool_)
     rows: Ints | None = None if kept.all() else np.flatnonzero(kept)
 
     def pick(values: Any) -> Any:
-        return values if rows is None else values[rows]
+        return values if rows is None else values.take(rows)
 
     times = pick(to_numpy(time)).astype(np.int64, copy=False)
     code, values, count = combine_keys([pick(to_numpy(key.indices)) for key in keys], keys, partition, len(times))
@@ -178,7 +190,7 @@ def encode(
     enter, leave = rank_events(times, offsets) if ranked else (times, times)
     return EncodedEvents(
         table=table,
-        rows=order if rows is None else rows[order],
+        rows=order if rows is None else rows.take(order),
         offsets=offsets,
         time=times,
         klass=pick(klass)[order].astype(np.int32, copy=False),

@@ -67,7 +67,8 @@ AT_INNER = 2  # the inner row, -1 for the first that fits
 AT_MATCH = 3  # the row to go on with when what was kept leaves as matches, -1 before that
 ARENA_ROWS = 4  # rows of the arena in use
 MATCHES = 5  # rows of the output in use
-STATE_WIDTH = 6
+PREPARED = 6  # the join whose inner rows are in the scratch memory, -1 for none
+STATE_WIDTH = 7
 
 # Why a run stopped.
 DONE = 0
@@ -79,13 +80,16 @@ AT_OTHER = 3
 BLOCK = 16
 SHIFT = 4
 MOST_LEVELS = 20
+# Inner rows that are looked at together.
+LOOKED_AT = 256
 
 
 class Operators(NamedTuple):
     """The operators of a plan, inputs first, and what each must check, from `begin[o]` to `begin[o + 1]` in the tables.
 
     Slots count the items of the outer side, then those of the inner. `relation[i, j]`: how outer item i stands to inner
-    item j; a row of `verify` is an i, a j and their relation where the search by time does not settle it; for a filter,
+    item j; a row of `verify` is an i, a j and their relation where times do not settle it (those of an item that comes
+    before all inner ones, or after all, do); for a filter,
     two items of which the first must end before the second begins. `before_all[i]`: whether all inner items come before
     outer item i. `place[s]`: the column of slot s; for a filter, the input's column of item s. `gap[g, s]`: 1 where gap
     g comes after slot s, 2 where before it; `gap_absence[g]`: what must not occur in it. A row of `compare` is one of
@@ -238,16 +242,21 @@ def _read_leaf(run: OperatorRun, operator: int, arena: Arena) -> int:
     """Write the events of a symbol. O(events)."""
     events, to = run.events, run.state[ARENA_ROWS]
     wanted = events.has_symbol[run.operators.table[operator, SYMBOL]]
+    count = events.klass.size
+    if to + count > arena.first.size:  # count only where there may be too little room
+        count = 0
+        for event in range(events.klass.size):
+            count += wanted[events.klass[event]]
+        if to + count > arena.first.size:
+            return ARENA_FULL
+    bound, first, last, end = arena.columns[0, to:], arena.first[to:], arena.last[to:], arena.end[to:]
     count = 0
     for event in range(events.klass.size):
-        count += wanted[events.klass[event]]
-    if to + count > arena.first.size:
-        return ARENA_FULL
-    for event in range(events.klass.size):
         if wanted[events.klass[event]]:
-            arena.columns[0, to], arena.end[to] = event, event
-            arena.first[to] = arena.last[to] = events.time[event]
-            to += 1
+            bound[count], end[count] = event, event
+            first[count] = last[count] = events.time[event]
+            count += 1
+    to += count
     run.rows[operator], run.made[operator] = count, count
     run.state[ARENA_ROWS] = to
     return DONE
@@ -328,7 +337,8 @@ class JoinScratch(NamedTuple):
 
     `values[c, r]` is the inner side of comparison c, its last row is for values on their way. `maxima` has the largest
     value of each block of 16 rows, and then of 16 blocks of the level before, each from `level[l]` on. `outer_values`,
-    `items` and `times` are of one row.
+    `items` and `times` are of one row. `selected` are the inner rows that fit so far, `wanted` those of them that a
+    sink wants.
     """
 
     values: Floats
@@ -342,6 +352,18 @@ class JoinScratch(NamedTuple):
     outer_values: Floats
     items: Ints
     times: Ints
+    selected: Ints
+    wanted: Ints
+
+
+class InnerRows(NamedTuple):
+    """The inner rows of a join, from a row of some columns on: by last time, or sorted by a value."""
+
+    base: int
+    columns: Ints
+    first: Ints
+    last: Ints
+    end: Ints
 
 
 def allocate_scratch(items: int, comparisons: int, rows: int) -> JoinScratch:
@@ -359,38 +381,47 @@ def allocate_scratch(items: int, comparisons: int, rows: int) -> JoinScratch:
         np.empty(comparisons + 1),
         np.empty(items, np.int64),
         np.empty(3, np.int64),
+        np.empty(LOOKED_AT, np.int64),
+        np.empty(LOOKED_AT, np.int64),
     )
+
+
+@inner
+def _choose_index(run: OperatorRun, operator: int) -> tuple[int, int, int]:
+    """Return the comparison of values that must be equal by which to sort the inner rows of a join, the inequality to
+    index (-1 for none), and which values that wants: large ones (1) or small ones (-1). O(comparisons).
+    """
+    operators = run.operators
+    begin, stop = operators.begin[operator, COMPARE], operators.begin[operator + 1, COMPARE]
+    equal, indexed, sign = -1, -1, 0
+    if run.rows[operators.table[operator, INNER]] < run.rows_to_index:
+        return equal, indexed, sign
+    for c in range(stop - begin):
+        comparison = operators.compare[begin + c, 0]
+        if comparison == EQUAL:
+            equal = c if equal < 0 else equal
+        elif indexed < 0 and (comparison == LESS or comparison == AT_MOST):
+            indexed, sign = c, 1
+        elif indexed < 0 and (comparison == MORE or comparison == AT_LEAST):
+            indexed, sign = c, -1
+    return equal, indexed, sign
 
 
 @inner
 def _read_inner_values(
     run: OperatorRun, operator: int, arena: Arena, context: EvalContext, scratch: JoinScratch
-) -> tuple[int, int, int]:
-    """Read the values that a join compares of its inner rows. O(rows x comparisons).
-
-    Returns the comparison of values that must be equal by which to sort, the inequality to index (-1 for none), and
-    which values that wants: large ones (1) or small ones (-1).
-    """
+) -> None:
+    """Read the values that a join compares of its inner rows. O(rows x comparisons)."""
     operators = run.operators
     node = operators.table[operator, INNER]
     start, rows = run.start[node], run.rows[node]
     begin, stop = operators.begin[operator, COMPARE], operators.begin[operator + 1, COMPARE]
-    equal, indexed, sign = -1, -1, 0
     for c in range(stop - begin):
         row = operators.compare[begin + c]
-        source, constant = row[4], context.values.constants[row[8]]
+        item, source, change, constant = row[3], row[4], row[7], context.values.constants[row[8]]
         for at in range(rows):
-            x = context.values.floats[source, arena.columns[row[3], start + at]]
-            scratch.values[c, at] = change_value(row[7], x, constant)
-        if row[0] == EQUAL:
-            equal = c if equal < 0 else equal
-        elif indexed < 0 and (row[0] == LESS or row[0] == AT_MOST):
-            indexed, sign = c, 1
-        elif indexed < 0 and (row[0] == MORE or row[0] == AT_LEAST):
-            indexed, sign = c, -1
-    if rows < run.rows_to_index:
-        return -1, -1, 0
-    return equal, indexed, sign
+            x = context.values.floats[source, arena.columns[item, start + at]]
+            scratch.values[c, at] = change_value(change, x, constant)
 
 
 @inner
@@ -522,50 +553,62 @@ def _join(
     window, ours, theirs = table[WINDOW], table[OUTER_ITEMS], table[INNER_ITEMS]
     start, rows, size = run.start[table[OUTER]], run.rows[table[OUTER]], run.rows[table[INNER]]
     compare = operators.compare[begin[COMPARE] : after[COMPARE]]
-    needs_tests = begin[TEST] < after[TEST] or begin[GAP_ABSENCE] < after[GAP_ABSENCE]
-    bundles, current, outer_values = context.bundles, context.scope.current, scratch.outer_values
-    is_plain, length = windows.row[window] < 0, windows.length[window]
-    items, times = scratch.items[: ours + theirs], scratch.times
+    is_checked = begin[VERIFY] < after[VERIFY] or begin[TEST] < after[TEST]
+    is_checked = is_checked or begin[GAP_ABSENCE] < after[GAP_ABSENCE]
+    bundles, current, outer_values, selected = (
+        context.bundles,
+        context.scope.current,
+        scratch.outer_values,
+        scratch.selected,
+    )
     since = MAX_TIME
     for sink in range(begin[SINK], after[SINK]):
         since = min(since, run.bounds.since[sink])
     if table[IS_KEPT]:
         since = MIN_TIME
-    equal, indexed, sign = _read_inner_values(run, operator, arena, context, scratch)
-    base, columns, first, last, ends = run.start[table[INNER]], arena.columns, arena.first, arena.last, arena.end
+    equal, indexed, sign = _choose_index(run, operator)
+    levels = _size_levels(size, scratch.level) if indexed >= 0 else 0
+    if state[PREPARED] != operator:
+        _read_inner_values(run, operator, arena, context, scratch)
+        if equal >= 0:
+            _sort_inner_rows(run, operator, arena, scratch, equal)
+        if indexed >= 0:
+            _fill_maxima(scratch.values[indexed], size, sign, scratch.maxima, scratch.level, levels)
+        state[PREPARED] = operator
+    inner_rows = InnerRows(run.start[table[INNER]], arena.columns, arena.first, arena.last, arena.end)
     if equal >= 0:
-        _sort_inner_rows(run, operator, arena, scratch, equal)
-        base, columns, first, last, ends = 0, scratch.columns, scratch.first, scratch.last, scratch.end
-    levels = 0
-    if indexed >= 0:
-        levels = _size_levels(size, scratch.level)
-        _fill_maxima(scratch.values[indexed], size, sign, scratch.maxima, scratch.level, levels)
-    key, key_begin, key_end = -1, 0, 0
+        inner_rows = InnerRows(0, scratch.columns, scratch.first, scratch.last, scratch.end)
+    base = inner_rows.base
+    key, key_begin, key_end, near, far = -1, 0, 0, 0, 0
+    is_plain = windows.row[window] < 0
+    blocks = 1  # to look at before the index is asked again: more while it excludes none
     for row in range(state[AT_OUTER], rows):
         outer = start + row
         if key < 0 or offsets[key + 1] <= arena.end[outer]:
-            key = max(key, 0)
-            while offsets[key + 1] <= arena.end[outer]:
-                key += 1
-            key_begin = key_end
-            while key_begin < size and ends[base + key_begin] < offsets[key]:
-                key_begin += 1
-            key_end = key_begin
-            while key_end < size and ends[base + key_end] < offsets[key + 1]:
-                key_end += 1
+            key = _seek(offsets, 0, max(key, 0), offsets.size, max(key, 0), arena.end[outer] + 1) - 1
+            key_begin = _seek(inner_rows.end, base, key_end, size, key_end, offsets[key])
+            key_end = _seek(inner_rows.end, base, key_begin, size, key_begin, offsets[key + 1])
+            near = far = key_begin
         limit = _oldest_start(windows, window, arena.end[outer], arena.last[outer])
         if arena.first[outer] < limit or key_begin == key_end:
             continue
-        low, high = limit, MAX_TIME
+        low, high, begins = limit, MAX_TIME, limit
         if arena.last[outer] < since:
             low = max(low, since)
         for i in range(ours):
             current[i] = arena.columns[i, outer]
+            first_time, last_time = arena.first[outer], arena.last[outer]
+            if ours > 1:
+                first_time, last_time = bundles.first[current[i]], bundles.last[current[i]]
             if operators.before_all[begin[BEFORE_ALL] + i]:
-                high = min(high, bundles.first[current[i]])
+                high = min(high, first_time)
+            later = 0
             for j in range(theirs):
-                if operators.relation[begin[RELATION] + i * theirs + j] == BEFORE:
-                    low = max(low, bundles.last[current[i]] + 1)
+                later += operators.relation[begin[RELATION] + i * theirs + j] == BEFORE
+            if later > 0:
+                low = max(low, last_time + 1)
+            if later == theirs:
+                begins = max(begins, last_time + 1)
         known = True
         for c in range(compare.shape[0]):
             x = context.values.floats[compare[c, 2], current[compare[c, 1]]]
@@ -577,51 +620,226 @@ def _join(
         if equal >= 0:
             end = _first_not_less(scratch.values[equal], at, end, outer_values[equal], False)
             at = _first_not_less(scratch.values[equal], at, end, outer_values[equal], True)
-        at = upper_bound(last, base + at, base + end, low - 1) - base
+            near = at
+        at = near = _seek(inner_rows.last, base, at, end, near, low)
         if state[AT_INNER] >= 0:
             at = state[AT_INNER]
             state[AT_INNER] = -1
+        if is_plain:
+            too_late = min(high, arena.first[outer] + windows.length[window] + 1)
+            stop = far = _seek(inner_rows.last, base, at, end, min(max(far, at), end), too_late)
+        else:
+            stop = _find_stop(inner_rows, at, end, high, arena.first[outer], windows, window)
         least = sign * outer_values[indexed] if indexed >= 0 else 0.0
-        while at < end:
-            if indexed >= 0 and at & (BLOCK - 1) == 0:
-                at = _skip_small(scratch.maxima, scratch.level, levels, at, end, least)
-                if at >= end:
-                    break
-            inside = base + at
-            allowed = last[inside] - length
-            if not is_plain:
-                allowed = _oldest_start(windows, window, ends[inside], last[inside])
-            if last[inside] >= high or allowed > arena.first[outer]:
-                break
-            fits = first[inside] >= limit and first[inside] >= allowed
-            c = 0
-            while fits and c < compare.shape[0]:
-                fits = _compare_floats(compare[c, 0], outer_values[c], scratch.values[c, at])
-                c += 1
-            v = begin[VERIFY]
-            while fits and v < after[VERIFY]:
-                one, other = current[operators.verify[v, 0]], columns[operators.verify[v, 1], inside]
-                fits = _stands_so(bundles, operators.verify[v, 2], one, other)
-                v += 1
-            if fits and needs_tests:
-                for j in range(theirs):
-                    current[ours + j] = columns[j, inside]
-                fits = _passes_tests_and_gaps(operators, operator, key, context)
-            if fits:
-                for i in range(ours):
-                    items[operators.place[begin[PLACE] + i]] = current[i]
-                for j in range(theirs):
-                    items[operators.place[begin[PLACE] + ours + j]] = columns[j, inside]
-                outer_is_last = arena.last[outer] >= last[inside]
-                times[0] = min(arena.first[outer], first[inside])
-                times[1] = arena.last[outer] if outer_is_last else last[inside]
-                times[2] = arena.end[outer] if outer_is_last else ends[inside]
-                status = _deliver(run, operator, arena, output, items, times, key)
-                if status != DONE:
-                    state[AT_OUTER], state[AT_INNER] = row, at
-                    return status
-            at += 1
+        while at < stop:
+            until = min(at + LOOKED_AT, stop)
+            if indexed >= 0 and stop - at > BLOCK:
+                to = _skip_small(scratch.maxima, scratch.level, levels, at, stop, least)
+                blocks = 1 if to > at else min(2 * blocks, LOOKED_AT // BLOCK)
+                at = max(at, to)
+                until = min((at | (BLOCK - 1)) + 1 + (blocks - 1) * BLOCK, stop)
+            count = _select_in_window(inner_rows, at, until, begins, windows, window, selected)
+            for c in range(compare.shape[0]):
+                count = _keep_compared(compare[c, 0], outer_values[c], scratch.values[c], selected, count)
+            if is_checked:
+                count = _keep_checked(operators, operator, key, context, inner_rows, selected, count)
+            if count > 0:
+                fitting = _deliver_joined(run, operator, arena, context, scratch, output, inner_rows, outer, count, key)
+                if fitting < count:
+                    state[AT_OUTER], state[AT_INNER] = row, selected[fitting]
+                    return ARENA_FULL if table[IS_KEPT] else OUTPUT_FULL
+            at = until
     return DONE
+
+
+@inner
+def _seek(times: Ints, base: int, begin: int, end: int, near: int, moment: int) -> int:
+    """Return the first of some rows, which count from a base, whose time is at least a moment: one near a row, or `end`.
+
+    O(log distance).
+    """
+    low, high, step = near, near, 1
+    while high < end and times[base + high] < moment:
+        low, high = high + 1, high + step
+        step *= 2
+    while low > begin and times[base + low - 1] >= moment:
+        low, high = low - step, low
+        step *= 2
+    return upper_bound(times, base + max(low, begin), base + min(high, end), moment - 1) - base
+
+
+@inner
+def _find_stop(rows: InnerRows, at: int, end: int, high: int, first: int, windows: Windows, window: int) -> int:
+    """Return the first of some inner rows that ends too late: at `high`, or where the window has left a first time.
+
+    For windows whose bounds are listed event by event. O(log rows before it).
+    """
+    step = 1
+    while at < end:
+        probe = min(at + step, end) - 1
+        inside = rows.base + probe
+        if rows.last[inside] < high and _oldest_start(windows, window, rows.end[inside], rows.last[inside]) <= first:
+            at = probe + 1
+            step *= 2
+        elif step == 1:
+            return at
+        else:
+            end = probe
+            step = max((end - at) // 2, 1)
+    return at
+
+
+@inner
+def _select_in_window(
+    rows: InnerRows, at: int, until: int, limit: int, windows: Windows, window: int, selected: Ints
+) -> int:
+    """Write the inner rows of a stretch that begin in the window of both sides; return how many. O(rows)."""
+    count, base = 0, rows.base
+    first, last, end = (
+        rows.first[base + at : base + until],
+        rows.last[base + at : base + until],
+        rows.end[base + at : base + until],
+    )
+    if windows.row[window] < 0:
+        length = windows.length[window]
+        for row in range(first.size):
+            selected[count] = at + row
+            count += (first[row] >= limit) & (first[row] >= last[row] - length)
+    else:
+        for row in range(first.size):
+            selected[count] = at + row
+            allowed = _oldest_start(windows, window, end[row], last[row])
+            count += (first[row] >= limit) & (first[row] >= allowed)
+    return count
+
+
+@inner
+def _keep_compared(comparison: int, x: float, values: Floats, selected: Ints, count: int) -> int:
+    """Keep the selected rows whose values compare so with one; return how many. A null never does. O(rows)."""
+    kept = 0
+    if comparison == LESS:
+        for at in range(count):
+            row = selected[at]
+            selected[kept] = row
+            kept += x < values[row]
+    elif comparison == MORE:
+        for at in range(count):
+            row = selected[at]
+            selected[kept] = row
+            kept += x > values[row]
+    else:
+        for at in range(count):
+            row = selected[at]
+            selected[kept] = row
+            kept += _compare_floats(comparison, x, values[row])
+    return kept
+
+
+@inner
+def _keep_checked(
+    operators: Operators,
+    operator: int,
+    key: int,
+    context: EvalContext,
+    rows: InnerRows,
+    selected: Ints,
+    count: int,
+) -> int:
+    """Keep the selected rows that stand to the outer items in scope as they must, and pass code and absences."""
+    begin, after = operators.begin[operator], operators.begin[operator + 1]
+    ours, theirs = operators.table[operator, OUTER_ITEMS], operators.table[operator, INNER_ITEMS]
+    bundles, current = context.bundles, context.scope.current
+    kept = 0
+    for at in range(count):
+        inside = rows.base + selected[at]
+        fits = True
+        v = begin[VERIFY]
+        while fits and v < after[VERIFY]:
+            one, other = current[operators.verify[v, 0]], rows.columns[operators.verify[v, 1], inside]
+            fits = _stands_so(bundles, operators.verify[v, 2], one, other)
+            v += 1
+        if fits:
+            for j in range(theirs):
+                current[ours + j] = rows.columns[j, inside]
+            fits = _passes_tests_and_gaps(operators, operator, key, context)
+        selected[kept] = selected[at]
+        kept += fits
+    return kept
+
+
+@inner
+def _deliver_joined(
+    run: OperatorRun,
+    operator: int,
+    arena: Arena,
+    context: EvalContext,
+    scratch: JoinScratch,
+    output: MatchOutput,
+    rows: InnerRows,
+    outer: int,
+    count: int,
+    key: int,
+) -> int:
+    """Keep an outer row joined with the selected inner rows, or hand it on; return for how many there was room."""
+    operators, state, bounds = run.operators, run.state, run.bounds
+    begin, stop = operators.begin[operator, SINK], operators.begin[operator + 1, SINK]
+    first, last, end, base = arena.first[outer], arena.last[outer], arena.end[outer], rows.base
+    if operators.table[operator, IS_KEPT]:
+        to = state[ARENA_ROWS]
+        count = min(count, arena.first.size - to)
+        for at in range(count):
+            inside = base + scratch.selected[at]
+            arena.first[to + at] = min(first, rows.first[inside])
+            arena.last[to + at] = max(last, rows.last[inside])
+            arena.end[to + at] = end if last >= rows.last[inside] else rows.end[inside]
+        _write_items(operators, operator, context, rows, scratch.selected, count, arena.columns, to)
+        state[ARENA_ROWS] += count
+        run.rows[operator] += count
+    else:
+        if stop > begin:
+            count = min(count, (output.first.size - state[MATCHES]) // (stop - begin))
+        for sink in range(begin, stop):
+            since, until, window = bounds.since[sink], bounds.until[sink], operators.sink[sink]
+            to, made = state[MATCHES], 0
+            for at in range(count):
+                inside = base + scratch.selected[at]
+                begins, ends = min(first, rows.first[inside]), max(last, rows.last[inside])
+                ended = end if last >= rows.last[inside] else rows.end[inside]
+                output.sink[to + made], output.key[to + made] = sink, key
+                output.first[to + made], output.last[to + made], output.end[to + made] = begins, ends, ended
+                scratch.wanted[made] = scratch.selected[at]
+                is_wanted = (ends >= since) & (ends < until)
+                if window >= 0:
+                    is_wanted &= begins >= _oldest_start(run.windows, window, ended, ends)
+                made += is_wanted
+            _write_items(operators, operator, context, rows, scratch.wanted, made, output.columns, to)
+            state[MATCHES] += made
+    run.made[operator] += count
+    return count
+
+
+@inner
+def _write_items(
+    operators: Operators,
+    operator: int,
+    context: EvalContext,
+    rows: InnerRows,
+    selected: Ints,
+    count: int,
+    columns: Ints,
+    to: int,
+) -> None:
+    """Write what the outer items in scope and those of some inner rows are bound to, from a row on. O(output)."""
+    ours, theirs = operators.table[operator, OUTER_ITEMS], operators.table[operator, INNER_ITEMS]
+    place = operators.begin[operator, PLACE]
+    for i in range(ours):
+        column, bound = operators.place[place + i], context.scope.current[i]
+        for at in range(count):
+            columns[column, to + at] = bound
+    for j in range(theirs):
+        column = operators.place[place + ours + j]
+        for at in range(count):
+            columns[column, to + at] = rows.columns[j, rows.base + selected[at]]
 
 
 @inner

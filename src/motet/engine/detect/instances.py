@@ -31,6 +31,7 @@ from motet.kernels.operators import (
     AT_OUTER,
     DONE,
     MATCHES,
+    PREPARED,
     STATE_WIDTH,
     KeyedClasses,
     MatchOutput,
@@ -155,7 +156,7 @@ class PlanRunner:
         self._listed: Counter[Node] = Counter()
         nodes = len(plan.nodes)
         state = np.zeros(STATE_WIDTH, np.int64)
-        state[AT_INNER] = state[AT_MATCH] = -1
+        state[AT_INNER] = state[AT_MATCH] = state[PREPARED] = -1
         self.run = OperatorRun(
             plan.operators,
             self._make_windows(),
@@ -167,7 +168,7 @@ class PlanRunner:
             state,
             MIN_ROWS_TO_INDEX,
         )
-        self.arena = allocate_arena(plan.width, len(encoded.time) + BLOCK_ROWS)
+        self.arena = allocate_arena(plan.width, 3 * len(encoded.time) + BLOCK_ROWS)
 
     def _symbol_table(self, symbols: Sequence[Symbol]) -> NDArray[np.bool_]:
         none = np.zeros(len(self.encoded.classes), np.bool_)
@@ -218,6 +219,7 @@ class PlanRunner:
             context = self._context(Tests(self.plan.tests, self.code), width)
             if len(scratch.first) < len(self.arena.first):
                 scratch = allocate_scratch(width, self.plan.most_comparisons, len(self.arena.first))
+                state[PREPARED] = -1
             status = run_operators(self.run, self.arena, context, scratch, output)
             self._check()
             if status == ARENA_FULL:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,11 @@ class LayoutBuilder:
         self.program = runner.plan.program
         # What is sorted when all is there is not sorted before; moving structs would cost as much as building them.
         self.sorts = any(pa.types.is_nested(field.type) for field in self.program.result_schema)
-        self.own = {name: events[name] for name in self.program.schema.own_columns.names if name in events}
+
+    @cached_property
+    def own(self) -> dict[str, pa.Array]:
+        """The columns of a struct of an event."""
+        return {name: self.events[name] for name in self.program.schema.own_columns.names if name in self.events}
 
     def build(self, found: MatchOutput) -> Iterator[pa.Table]:
         """Yield the rows of matches, a table for each layout; those with structs are sorted by query and time."""
@@ -66,7 +71,7 @@ class LayoutBuilder:
             place = sinks.columns[sink[:1] if is_one else sink, at]
             same = is_one or bool((place == place[0]).all())
             events = found.columns[place[0], rows] if same else found.columns[place, np.arange(len(found.sink))[rows]]
-            events = pa.array(self.encoded.rows[events])
+            events = pa.array(self.encoded.rows.take(events))
             read = self.own if attribute is None else {attribute: self.events[attribute]}
             arrays = [pc.take(column, events, boundscheck=False) for column in read.values()]
             columns[label] = arrays[0] if attribute is not None else pa.StructArray.from_arrays(arrays, list(read))
@@ -194,15 +199,33 @@ def _single_event_column(found: Matches, positions: frozenset[int]) -> Ints | No
     return found.event.reshape(-1, width)[:, own[0]]
 
 
+class DecodedColumns(Mapping[str, pa.Array]):
+    """The columns that rows of matches are made of, each as one array, its dictionary decoded when it is first read."""
+
+    def __init__(self, events: pa.Table) -> None:
+        self.events = events
+        self._arrays: dict[str, pa.Array] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        if name not in self._arrays:
+            array = as_one_array(self.events.column(name))
+            is_encoded = pa.types.is_dictionary(array.type)
+            self._arrays[name] = array.cast(decode_type(array.type)) if is_encoded else array
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.events.column_names)
+
+    def __len__(self) -> int:
+        return self.events.num_columns
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.events.column_names
+
+
 def decode_columns(events: pa.Table) -> dict[str, pa.Array]:
-    """Return the columns that structs of events are made of."""
-    return {name: _decode_column(events.column(name)) for name in events.column_names}
-
-
-def _decode_column(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array, its dictionary decoded."""
-    array = as_one_array(column)
-    return array.cast(decode_type(array.type)) if pa.types.is_dictionary(array.type) else array
+    """Return all columns that rows of matches are made of, decoded."""
+    return dict(DecodedColumns(events))
 
 
 def _cast_to(values: Any, wanted: pa.DataType) -> Any:

@@ -23,7 +23,7 @@ from motet.engine.detect.instances import MemoryBudget, MemoryLimitReached, Plan
 from motet.engine.detect.matches import as_matches
 from motet.engine.detect.planner import BranchPlanner
 from motet.engine.detect.query_run import QueryRun, earliest_end, limit_error
-from motet.engine.detect.results import LayoutBuilder, decode_columns
+from motet.engine.detect.results import DecodedColumns, LayoutBuilder
 from motet.engine.detect.values import CompiledExpressions, finish_expressions
 from motet.engine.detect.windows import Bounds, due_range
 from motet.engine.encode import EncodedEvents, Ints, encode_branch
@@ -118,7 +118,7 @@ class DetectRun:
             compiled,
             encoded,
             finish_expressions(compiled.compiler, columns),
-            decode_columns(events),
+            DecodedColumns(events),
             bounds,
             plain,
             _sink_bounds(compiled, bounds, plain),

@@ -71,9 +71,11 @@ def _compile_join(
     slots = (*node.outer_items, *node.inner_items)
     ours = len(node.outer_items)
     relation = join_relation(node, definitions)
-    # An event is found by its time alone; what a bundle begins with is not.
-    settled = (FREE, BEFORE, AFTER) if isinstance(node.inner, LeafNode) else (FREE,)
-    verify = [(i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] not in settled]
+    # Where an outer item is before or after all inner ones, their first and last times tell.
+    settled = [any((row == way).all() for way in (BEFORE, AFTER)) for row in relation]
+    verify = [
+        (i, j, relation[i, j]) for i, j in np.ndindex(relation.shape) if relation[i, j] != FREE and not settled[i]
+    ]
     tests = _compile_item_tests(node, slots, compiler)
     compare = [_outer_first(row, ours) for row in tests if row[0] >= 0]
     return OperatorChecks(
