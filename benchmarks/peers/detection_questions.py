@@ -110,13 +110,15 @@ def list_questions() -> tuple[DetectionQuestion, ...]:
 
 
 def make_events(count: int, seed: int = 1) -> pa.Table:
-    """Return events of some types and keys, one in a millisecond."""
+    """Return events of some types and keys, one in a millisecond. Types are words of a dictionary, as from files."""
     rng = np.random.default_rng(seed)
     return pa.table(
         {
             "id": np.arange(count),
             "time": pa.array(np.arange(count) * 1_000, pa.timestamp("us")),
-            "type": pa.array([f"T{at}" for at in range(TYPES)]).take(pa.array(rng.integers(0, TYPES, count))),
+            "type": pa.DictionaryArray.from_arrays(
+                rng.integers(0, TYPES, count).astype(np.int32), [f"T{at}" for at in range(TYPES)]
+            ),
             "k": rng.integers(0, KEYS, count),
             "x": rng.random(count),
             "y": rng.random(count),
