@@ -47,6 +47,7 @@ def cpu_times(table: pa.Table, queries: list[str]) -> list[float]:
         "SEQ(A a, B b, C c, D d)",
         "SEQ(A a, B b, C c, D d) WHERE a.x < b.x AND a.x < d.x",
         "SEQ(A a, NOT E, B b, C c, D d)",
+        "SEQ(AND(A a, B b), C c, D d) WHERE a.x < b.x",
     ],
 )
 def test_a_longer_window_costs_nothing(pattern: str, policy: str) -> None:

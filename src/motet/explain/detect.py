@@ -108,7 +108,7 @@ def _describe_query(planned: PlannedQuery, number: Mapping[Node, int]) -> dict[s
     residual = sorted({at for alternative in planned.alternatives for at in alternative.residual})
     return describe_query(query) | {
         "policy": str(query.policy),
-        "way": "runs" if compiled.is_run else "compact graph" if compiled.is_compact else "joins",
+        "way": "runs" if compiled.obeys_policy else "compact graph" if compiled.is_compact else "joins",
         "aggregated": query.is_aggregate,
         "reason": compiled.reason or None,
         "nodes": [number[root] for root in planned.roots],

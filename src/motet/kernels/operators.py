@@ -654,7 +654,7 @@ def _join(
 
 @inner
 def _seek(times: Ints, base: int, begin: int, end: int, near: int, moment: int) -> int:
-    """Return the first of some rows, which count from a base, whose time is at least a moment: one near a row, or `end`.
+    """Return the first of some rows, which count from a base, whose time is at least a moment, or `end`: near a row.
 
     O(log distance).
     """

@@ -40,9 +40,11 @@ class EarlierTests(NamedTuple):
 class RunTable(NamedTuple):
     """A pattern of single events. An event of class c may be bound to item p where `binds[c, p]`.
 
-    The edges that leave item p are those from `leaving[p]` to `leaving[p + 1]`, and edge e leads to item `target[e]`.
+    The edges that leave item p are those from `leaving[p]` to `leaving[p + 1]`, and edge e leads to item `target[e]`:
+    at a later time, or where `together[e]` at the same time, by another event and to an item with a higher number.
     Where a step leads to the next event, tests are made once for each event: those with the numbers in `distinct`, of
-    which edge e asks for the bits of `asked[e]`. Else there are none in `distinct`.
+    which edge e asks for the bits of `asked[e]`. Else there are none in `distinct`. `has_ties`: some edge is taken at
+    the same time.
     """
 
     binds: Flags
@@ -50,11 +52,13 @@ class RunTable(NamedTuple):
     ends: Flags
     leaving: Ints
     target: SmallInts
+    together: Flags
     rules: EdgeRules
     distinct: SmallInts
     asked: Ints
     earlier: EarlierTests
     is_contiguous: bool
+    has_ties: bool
 
 
 class RunEvents(NamedTuple):
@@ -140,15 +144,16 @@ def _link_key(table: RunTable, events: RunEvents, state: RunState, context: Eval
         first = after - 1
         while first > base and events.time[first - 1] == events.time[first]:
             first -= 1
-        follower = _find_neighbour(events, first, after, end) if table.is_contiguous else -1
-        if follower >= 0:
+        follower = _find_neighbour(events, first, after, end, table.has_ties) if table.is_contiguous else -1
+        if follower >= 0 and not table.has_ties:
             state.held[first - base] = _test_neighbours(table, context, first, follower)
-        for e in range(first, after):
-            for p in range(items):
+        for back in range(items):  # of steps at one time, later ones have higher numbers
+            p = items - 1 - back
+            for e in range(first, after):
                 if table.binds[events.klass[e], p]:
                     if not table.is_contiguous:
                         follower = _find_next(table, events, state, context, p, e, base)
-                    _link_step(table, events, state, context, p, e, follower)
+                    _link_step(table, events, state, context, p, e, follower, first)
         if not table.is_contiguous:
             for back in range(after - first):
                 e = after - 1 - back
@@ -162,9 +167,9 @@ def _link_key(table: RunTable, events: RunEvents, state: RunState, context: Eval
 
 
 @inner
-def _find_neighbour(events: RunEvents, first: int, after: int, end: int) -> int:
-    """Return the event after a time, -1 where there is none or either time has several events."""
-    is_alone = after - first == 1 and (after + 1 >= end or events.time[after + 1] != events.time[after])
+def _find_neighbour(events: RunEvents, first: int, after: int, end: int, has_ties: bool) -> int:
+    """Return the event after a time, -1 where there is none or, unless ties may be bound, either time has several."""
+    is_alone = has_ties or after - first == 1 and (after + 1 >= end or events.time[after + 1] != events.time[after])
     return after if is_alone and after < end else -1
 
 
@@ -188,7 +193,7 @@ def _find_next(
     found, earliest, now = -1, MAX_TIME, events.time[event]
     for edge in range(table.leaving[item], table.leaving[item + 1]):
         q = table.target[edge]
-        at = state.heads[0, q]
+        at = -1 if table.together[edge] else state.heads[0, q]
         while at >= 0 and events.time[base + at] < earliest and events.oldest[base + at] <= now:
             if passes_edge_tests(table.rules, context, edge, event, base + at):
                 found, earliest = base + at, events.time[base + at]
@@ -201,22 +206,33 @@ def _find_next(
 
 @inner
 def _link_step(
-    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, item: int, event: int, follower: int
+    table: RunTable,
+    events: RunEvents,
+    state: RunState,
+    context: EvalContext,
+    item: int,
+    event: int,
+    follower: int,
+    together: int,
 ) -> None:
-    """Note the next step of an event at an item, and the earliest start of what is completed from there."""
+    """Note the next step of an event at an item, and the earliest start of what is completed from there.
+
+    `follower` is the first event of the next time, `together` that of the event's own.
+    """
     key = state.words[KEY]
     base, end = events.offsets[key], events.offsets[key + 1]
     is_wanted = table.ends[item] and events.time[event] >= events.since
     earliest_start = events.oldest[event] if is_wanted else MAX_TIME
     state.then[event - base, item] = follower - base if follower >= 0 else -1
-    to = follower
-    while to >= 0 and to < end and events.time[to] == events.time[follower]:
-        for edge in range(table.leaving[item], table.leaving[item + 1]):
-            q = table.target[edge]
+    for edge in range(table.leaving[item], table.leaving[item + 1]):
+        q = table.target[edge]
+        begin = together if table.together[edge] else follower
+        to = begin
+        while to >= 0 and to < end and events.time[to] == events.time[begin]:
             is_better = table.binds[events.klass[to], q] and state.earliest_start[to - base, q] < earliest_start
-            if is_better and _can_step(table, events, state, context, edge, event, to):
+            if is_better and to != event and _can_step(table, events, state, context, edge, event, to):
                 earliest_start = state.earliest_start[to - base, q]
-        to += 1
+            to += 1
     state.earliest_start[event - base, item] = earliest_start
 
 
@@ -250,7 +266,8 @@ def _list_key(
         depth = words[DEPTH]
         item, event, first = cursor.item[depth], cursor.row[depth], events.time[words[START]]
         if cursor.edge[depth] < 0:
-            if table.ends[item] and events.time[event] >= events.since and events.oldest[event] <= first:
+            is_match = table.ends[item] and events.time[event] >= events.since and events.oldest[event] <= first
+            if is_match and (depth == 0 or _may_leave(table, events, cursor, depth, base, end)):
                 if found == out.first.size or out.begin[found] + depth + 1 > out.event.size:
                     return found, True
                 _write_run(cursor, depth, out, found)
@@ -294,17 +311,21 @@ def _take_step(
     cursor, key = state.cursor, state.words[KEY]
     base, end = events.offsets[key], events.offsets[key + 1]
     item, event = cursor.item[depth], cursor.row[depth]
-    then = state.then[event - base, item]
-    if then < 0:
-        return False
-    moment, candidate = events.time[base + then], cursor.candidate[depth]
+    then, candidate = state.then[event - base, item], cursor.candidate[depth]
     for edge in range(cursor.edge[depth], table.leaving[item + 1]):
-        q = table.target[edge]
-        candidate = base + then if candidate < 0 else candidate + 1
-        while candidate < end and events.time[candidate] == moment:
+        q, begin = table.target[edge], base + then if then >= 0 else end
+        if not table.together[edge] and not _may_leave(table, events, cursor, depth, base, end):
+            begin = end
+        if table.together[edge]:
+            begin = event
+            while begin > base and events.time[begin - 1] == events.time[event]:
+                begin -= 1
+        candidate = begin if candidate < 0 else candidate + 1
+        while candidate < end and events.time[candidate] == events.time[begin]:
             if (
                 table.binds[events.klass[candidate], q]
                 and state.earliest_start[candidate - base, q] <= first
+                and not (table.together[edge] and _is_bound(cursor, depth, candidate))
                 and _can_step(table, events, state, context, edge, event, candidate)
                 and _agrees_with_earlier(table.earlier, cursor, context, depth, q, candidate)
             ):
@@ -312,6 +333,32 @@ def _take_step(
                 return True
             candidate += 1
         candidate = -1
+    return False
+
+
+@inner
+def _may_leave(table: RunTable, events: RunEvents, cursor: PathCursor, depth: int, base: int, end: int) -> bool:
+    """Return whether a run may pass over what it has not bound of the time it has come to. O(ties)."""
+    if not (table.is_contiguous and table.has_ties):
+        return True
+    event = cursor.row[depth]
+    bound, there, at = 0, 1, event - 1
+    while depth >= 0 and events.time[cursor.row[depth]] == events.time[event]:
+        bound, depth = bound + 1, depth - 1
+    while at >= base and events.time[at] == events.time[event]:
+        there, at = there + 1, at - 1
+    at = event + 1
+    while at < end and events.time[at] == events.time[event]:
+        there, at = there + 1, at + 1
+    return bound == there
+
+
+@inner
+def _is_bound(cursor: PathCursor, depth: int, event: int) -> bool:
+    """Return whether a run has bound an event up to some depth. O(depth)."""
+    for back in range(depth + 1):
+        if cursor.row[back] == event:
+            return True
     return False
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from motet.template.positions import OPEN, Block, Guard, Leaf, PositionGraph, Ways
+from motet.template.automaton import build_run_steps
+from motet.template.positions import FREE, OPEN, Block, Guard, Leaf, PositionGraph, Ways
 
 MAX_ALTERNATIVES = 64
 # A block in a loop is found by one node for all of its alternatives, so it may have more of them.
@@ -34,7 +35,7 @@ class Loop:
     """An item bound to a path through some items, which begins and ends with one of some of them.
 
     `items` and `follow` are a part of the position automaton, renumbered. Loops of one pattern over the same positions
-    have them in common.
+    have them in common. `together` are steps that two events of one time take: in those that are run by a policy.
     """
 
     positions: frozenset[int]
@@ -42,6 +43,12 @@ class Loop:
     lasts: frozenset[int]
     items: tuple[Leaf | Choice, ...] = field(compare=False)
     follow: Mapping[tuple[int, int], Ways] = field(compare=False)
+    together: frozenset[tuple[int, int]] = field(default=frozenset(), compare=False)
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """All pairs of items that may be bound one after the other."""
+        return [*self.follow, *self.together]
 
 
 Item = Leaf | Loop
@@ -123,6 +130,20 @@ def as_single_loop(graph: PositionGraph) -> tuple[Alternative, ...]:
         for opening, _, firsts in _split_gaps({(OUTSIDE, item): ways for item, ways in graph.first.items()})
         for closing, lasts, _ in _split_gaps({(item, OUTSIDE): ways for item, ways in graph.last.items()})
     )
+
+
+def as_run_steps(graph: PositionGraph) -> tuple[Alternative, ...]:
+    """Return all of a graph without absences as one loop over its steps: see `RunSteps`. Raises TooManyNodes."""
+    steps = build_run_steps(graph)
+    loop = Loop(
+        frozenset(steps.positions),
+        steps.firsts,
+        steps.lasts,
+        tuple(map(Leaf, steps.positions)),
+        dict.fromkeys(sorted(steps.follow), FREE),
+        steps.together,
+    )
+    return (Alternative(frozenset({loop})),)
 
 
 def is_ambiguous(alternatives: Iterable[Alternative]) -> bool:

@@ -17,6 +17,7 @@ from motet.template.positions import FREE, OPEN, Block, Guard, Leaf, PositionGra
 
 MAX_NODES = 4096
 MAX_STATES = 4 * MAX_NODES  # of progress: they cost next to nothing
+MAX_RUN_STEPS = 128  # of a pattern with ANDs that is run by a policy: each takes memory for each event
 START = -1
 
 
@@ -133,6 +134,53 @@ def build_progress(graph: PositionGraph) -> Progress:
         targets = [(position, frozenset(map(_settle, target))) for position, target in explorer.list_targets(node)]
         moves.append({position: nodes.number(target) for position, target in targets})
     return Progress(tuple(moves))
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteps:
+    """The steps of paths through a pattern with ANDs, written out: each binds one position and knows what is bound.
+
+    `follow` are pairs of steps of which the second is taken at a later time, `together` those taken at one time, by
+    position. Each path of positions and events is one path of steps.
+    """
+
+    positions: tuple[int, ...]
+    firsts: frozenset[int]
+    lasts: frozenset[int]
+    follow: frozenset[tuple[int, int]]
+    together: frozenset[tuple[int, int]]
+
+
+def build_run_steps(graph: PositionGraph) -> RunSteps:
+    """Write out the steps of a pattern, whatever is absent. Raises TooManyNodes."""
+    explorer = _Explorer(graph, ignores_guards=True)
+    start = (-1, explorer.start)
+    found: dict[tuple[int, Node], int] = {start: -1}
+    steps = [start]
+    follow: set[tuple[int, int]] = set()
+    together: set[tuple[int, int]] = set()
+    for position, node in steps:  # more are added meanwhile
+        at = found[position, node]
+        settled = frozenset(map(_settle, node))
+        later = [(follow, step) for step in explorer.list_targets(settled)]
+        beside = [(together, step) for step in explorer.list_targets(node) if at >= 0 and step[0] > position]
+        for pairs, step in (*later, *beside):
+            if step not in found:
+                if len(steps) > MAX_RUN_STEPS:
+                    raise TooManyNodes
+                found[step] = len(steps) - 1
+                steps.append(step)
+            pairs.add((at, found[step]))
+    # Of steps at one time, later ones have higher numbers.
+    order = sorted(range(len(steps) - 1), key=lambda at: steps[at + 1][0])
+    new = {old: number for number, old in enumerate(order)}
+    return RunSteps(
+        tuple(steps[old + 1][0] for old in order),
+        frozenset(new[q] for p, q in follow if p < 0),
+        frozenset(new[at] for at in order if any(map(explorer.accepts, steps[at + 1][1]))),
+        frozenset((new[p], new[q]) for p, q in follow if p >= 0),
+        frozenset((new[p], new[q]) for p, q in together),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def compile_conditions(planned: PlannedQuery, compiler: ExpressionCompiler, colu
     query = planned.query
     names, symbols = query.names, query.name_symbols
     tested = {at for each in planned.alternatives for at in each.residual}
-    if not query.is_run:
+    if not query.obeys_policy:
         tested |= {query.match_conditions.index(condition) for condition in query.adjacent}
     computed = [
         item
@@ -110,7 +110,7 @@ def build_rules(
         step_ways=step_ways,
         forbids=forbids,
         forbidden=forbidden,
-        policy=SKIP_TILL_ANY if query.is_run else POLICIES[query.query.policy],
+        policy=SKIP_TILL_ANY if query.obeys_policy else POLICIES[query.query.policy],
         moves=moves,
         binds=np.array([[symbol in found for symbol in query.symbols] for found in classes], np.bool_),
         pair_begin=pair_begin,
@@ -166,7 +166,7 @@ def _policy_tables(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """Return, for SKIP TILL NEXT, what may come next and the adjacent conditions of each pair of positions."""
     size = len(query.positions.events)
-    if query.progress is None or query.is_run:
+    if query.progress is None or query.obeys_policy:
         return np.zeros((0, 0), np.int32), np.zeros((size, size, 2), np.int64), np.zeros(0, np.int32)
     moves = np.full((len(query.progress.moves), size), -1, np.int32)
     for state, onward in enumerate(query.progress.moves):

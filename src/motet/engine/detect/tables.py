@@ -134,7 +134,7 @@ def edge_symbols(node: LoopNode, edge: Edge) -> dict[str, frozenset[Symbol]]:
 def sort_edges(node: LoopNode) -> list[Edge]:
     """Return the edges of a loop in the order of the kernels: runs go forward, paths are walked from their ends."""
     if node.policy is not Policy.SKIP_TILL_ANY:
-        return sorted(node.edges, key=lambda edge: (edge.source, edge.target))
+        return sorted(node.edges, key=lambda edge: (edge.source, edge.target, edge.together))
     return sorted(node.edges, key=lambda edge: (edge.target, edge.source))
 
 
@@ -220,8 +220,8 @@ def _build_edge_rules(edges: Sequence[Edge], absent: Sequence[Symbol]) -> EdgeRu
 def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[frozenset[Symbol]]) -> RunTable:
     """Return the items of a loop that is run by a policy, and its edges."""
     edges, size = sort_edges(node), len(node.items)
-    is_contiguous = node.policy is Policy.CONTIGUOUS
-    distinct, asked = _number_tests(edges) if is_contiguous else ({}, [0] * len(edges))
+    is_contiguous, has_ties = node.policy is Policy.CONTIGUOUS, any(edge.together for edge in edges)
+    distinct, asked = _number_tests(edges) if is_contiguous and not has_ties else ({}, [0] * len(edges))
     symbols = [item.symbol for item in node.items if isinstance(item, LeafNode)]
 
     def mask(items: Collection[int]) -> list[bool]:
@@ -233,6 +233,7 @@ def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[
         ends=np.array(mask(node.lasts), np.bool_),
         leaving=np.searchsorted([edge.source for edge in edges], np.arange(size + 1)).astype(np.int64),
         target=np.array([edge.target for edge in edges], np.int32),
+        together=np.array([edge.together for edge in edges], np.bool_),
         rules=_build_edge_rules(edges, absent),
         distinct=np.array(list(distinct.values()), np.int32),
         asked=np.array(asked, np.int64),
@@ -243,6 +244,7 @@ def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[
             np.array([test.first_only for test in node.earlier], np.bool_),
         ),
         is_contiguous=is_contiguous,
+        has_ties=has_ties,
     )
 
 

@@ -270,7 +270,10 @@ class PlanBuilder:
             Edge(p, q, _free_ways(loop, (p, q), query), own_tests.get((p, q), frozenset()))
             for p, q in sorted(loop.follow)
         )
-        policy = query.query.policy if query.is_run else Policy.SKIP_TILL_ANY
+        edges += tuple(
+            Edge(p, q, frozenset(), own_tests.get((p, q), frozenset()), together=True) for p, q in sorted(loop.together)
+        )
+        policy = query.query.policy if query.obeys_policy else Policy.SKIP_TILL_ANY
         node = self._intern(LoopNode(tuple(items), loop.firsts, loop.lasts, edges, policy, tests.earlier))
         return node, tuple(position for own in positions for position in own)
 
@@ -444,7 +447,7 @@ def is_left_inner(left: Bits, right: Bits, spec: JoinSpec) -> bool:
 
 def _place_tests(alternative: Alternative, query: DetectQuery) -> PlacedTests:
     items = _in_pattern_order(alternative)
-    if query.is_run:
+    if query.obeys_policy:
         return place_run_tests(items, query.match_conditions, query.adjacent, query.name_positions, query.query.policy)
     return place_tests(items, query.match_conditions, query.name_positions)
 

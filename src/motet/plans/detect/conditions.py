@@ -181,8 +181,10 @@ def place_run_tests(
     """
     (loop,) = items
     assert isinstance(loop, Loop)
-    at = {item.position: number for number, item in enumerate(loop.items) if isinstance(item, Leaf)}
-    owners = {name: frozenset(at[position] for position in own) for name, own in positions.items()}
+    leaves = {number: item.position for number, item in enumerate(loop.items) if isinstance(item, Leaf)}
+    owners = {
+        name: frozenset(at for at, position in leaves.items() if position in own) for name, own in positions.items()
+    }
     edges: dict[tuple[int, int], set[Expression]] = {}
     earlier: list[EarlierTest] = []
     residual: list[int] = []
@@ -190,7 +192,7 @@ def place_run_tests(
         names = sorted(variables(condition))
         if condition in adjacent:
             for one, other in {(names[0], names[-1]), (names[-1], names[0])}:
-                for p, q in loop.follow:
+                for p, q in loop.steps:
                     if p in owners[one] and q in owners[other]:
                         edges.setdefault((p, q), set()).add(_as_pair(condition, one))
             continue
@@ -219,7 +221,7 @@ def _list_meeting_steps(condition: Expression, owners: NamePositions, loop: Loop
         return
     one = _find_last(condition)
     (other,) = uses.keys() - {one}
-    for p, q in loop.follow:
+    for p, q in loop.steps:
         if p in owners[one] and q in owners[other]:
             later_than_q = _find_later(loop, q)
             if not later_than_q & owners[one] and not any(p in _find_later(loop, x) for x in owners[other]):
@@ -232,7 +234,7 @@ def _always_meet(one: frozenset[int], other: frozenset[int], loop: Loop) -> bool
     """
     if any(_find_later(loop, item) & one for item in other):
         return False
-    between = {q for p, q in loop.follow if p in one} - one
+    between = {q for p, q in loop.steps if p in one} - one
     return not any(
         _reaches(loop, begin, end, avoided)
         for begin, end, avoided in (
@@ -252,7 +254,7 @@ def _reaches(loop: Loop, begin: Iterable[int], end: Collection[int], avoided: Co
             return True
         if item not in seen:
             seen.add(item)
-            pending += [q for p, q in loop.follow if p == item and q not in seen]
+            pending += [q for p, q in loop.steps if p == item and q not in seen]
     return False
 
 
@@ -267,7 +269,7 @@ def _find_later(loop: Loop, item: int) -> set[int]:
     pending = [item]
     while pending:
         p = pending.pop()
-        more = {q for one, q in loop.follow if one == p} - found
+        more = {q for one, q in loop.steps if one == p} - found
         found |= more
         pending += more
     return found

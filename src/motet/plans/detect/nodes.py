@@ -47,13 +47,14 @@ class LeafNode:
 class Edge:
     """A step of a loop from one item to another: the ways to cross the gap, and the tests of the two.
 
-    In tests "0" is the earlier event and "1" the later.
+    In tests "0" is the earlier event and "1" the later. Steps `together` lead to another event of the same time.
     """
 
     source: int
     target: int
     ways: frozenset[frozenset[Symbol]]
     tests: frozenset[Expression]
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from motet.template.alternatives import (
     Choice,
     Loop,
     TooManyAlternatives,
+    as_run_steps,
     as_single_loop,
     is_ambiguous,
     list_alternatives,
@@ -59,11 +60,17 @@ class DetectQuery:
     reason: str
     finds_occurrences: bool = False
     readings: Readings | None = field(default=None, compare=False)  # the query says all of it
+    has_run_steps: bool = False  # the steps of its AND are written out
 
     @property
     def is_run(self) -> bool:
-        """Whether its policy is obeyed step by step: the next step depends on the last one only, but in an AND."""
+        """Whether its policy is obeyed step by step, and the last step is the position that was bound last."""
         return self.query.policy is not Policy.SKIP_TILL_ANY and not self.positions.graph.has_block
+
+    @property
+    def obeys_policy(self) -> bool:
+        """Whether its policy is obeyed step by step; with an AND, by steps that know all that is bound."""
+        return self.is_run or self.has_run_steps
 
     @property
     def negs(self) -> range:
@@ -147,8 +154,11 @@ def compile_detect(number: int, workload: Workload, tick: int | Fraction, reason
 
     absent_events = (*positions.absences, *positions.negated)
     placed = place_conditions(query, positions, absent_events)
+    run_steps = _write_run_steps(query, positions)
     try:
-        if _finds_occurrences(query, positions, placed):
+        if run_steps is not None:
+            alternatives, compact = run_steps, True
+        elif _finds_occurrences(query, positions, placed):
             alternatives, compact = as_single_loop(positions.graph), True
         else:
             alternatives, compact = _derive_alternatives(positions.graph, placed.match, query.policy)
@@ -197,7 +207,17 @@ def compile_detect(number: int, workload: Workload, tick: int | Fraction, reason
         reason=reason,
         finds_occurrences=_finds_occurrences(query, positions, placed),
         readings=readings,
+        has_run_steps=run_steps is not None,
     )
+
+
+def _write_run_steps(query: Query, positions: Positions) -> tuple[Alternative, ...] | None:
+    """Return the steps of an AND under a policy as one alternative, where there are few and nothing is absent."""
+    is_wanted = query.policy is not Policy.SKIP_TILL_ANY and positions.graph.has_block and not positions.absences
+    try:
+        return as_run_steps(positions.graph) if is_wanted else None
+    except TooManyNodes:
+        return None
 
 
 def _finds_occurrences(query: Query, positions: Positions, placed: PlacedConditions) -> bool:
