@@ -30,6 +30,7 @@ from motet.kernels.operators import (
     BEFORE,
     DONE,
     MATCHES,
+    PREPARED,
     MatchOutput,
     allocate_output,
     allocate_scratch,
@@ -106,6 +107,7 @@ class TimedRunner(PlanRunner):
             context = self._context(Tests(self.plan.tests, self.code), width)
             if len(scratch.first) < len(self.arena.first):
                 scratch = allocate_scratch(width, self.plan.most_comparisons, len(self.arena.first))
+                state[PREPARED] = -1
             begun = time.thread_time_ns()
             status = run_operators(run, self.arena, context, scratch, output)
             nanoseconds += time.thread_time_ns() - begun
