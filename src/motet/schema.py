@@ -221,7 +221,9 @@ def to_microseconds(times: Any, time_unit: str) -> Any:
         unit = "day" if pa.types.is_date32(times.type) else getattr(times.type, "unit", "ms")
         times = times.cast(pa.int32()) if unit == "day" else times.cast(pa.int64())
     whole = keep_times_in_range(times, unit).cast(pa.int64())
-    return _divide_down(whole) if unit == "ns" else pc.multiply(whole, TICKS[unit])
+    if unit == "ns":
+        return _divide_down(whole)
+    return whole if TICKS[unit] == 1 else pc.multiply(whole, TICKS[unit])
 
 
 def keep_times_in_range(numbers: Any, unit: str) -> Any:

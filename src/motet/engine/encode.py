@@ -309,7 +309,7 @@ def classify_events(
         return read_column(table, name)
 
     names = types.dictionary.to_pylist()
-    code = to_numpy(types.indices).astype(np.int64)
+    code = to_numpy(types.indices).astype(np.int64 if index else np.int32, copy=False)
     # Meaning of each code so far: the type's number and the conditions that hold.
     meanings: list[tuple[int, frozenset[int]]] = [(number, frozenset()) for number in range(max(len(names), 1))]
     for condition, number in index.items():
@@ -332,7 +332,7 @@ def classify_events(
         )
         for at, held in meanings
     ]
-    return code.astype(np.int32), classes
+    return code.astype(np.int32, copy=False), classes
 
 
 def numeric_values(column: pa.Array, kind: str) -> Any:
