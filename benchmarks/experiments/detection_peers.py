@@ -210,8 +210,8 @@ EXPERIMENTS = (
         compare_engines,
         heavy=True,
         notes=(
-            "One core of CPU time; the best of each is compared. Queries are compiled before, planning is part of motet's "
-            "time. "
+            "One core of CPU time; the best of each is compared. Queries are compiled before; planning by the data is "
+            "part of motet's time. "
             "Flink is asked about the first 2 % of events.",
         ),
     ),

@@ -135,7 +135,11 @@ def list_runs(
 def _link_key(table: RunTable, events: RunEvents, state: RunState, context: EvalContext) -> None:
     """Find the next steps of all events of a key, last ones first."""
     base, end = events.offsets[state.words[KEY]], events.offsets[state.words[KEY] + 1]
-    items = table.begins.size
+    items, edges = table.begins.size, table.target.size
+    has_numbers = table.distinct.size > 0 or table.rules.tests[edges] == 0
+    if table.is_contiguous and not table.has_ties and has_numbers and table.rules.ways[edges] == 0:
+        _link_neighbours(table, events, state, context, base, end)
+        return
     for q in range(items):
         state.heads[0, q] = -1
         state.heads[1, q] = -1
@@ -167,9 +171,35 @@ def _link_key(table: RunTable, events: RunEvents, state: RunState, context: Eval
 
 
 @inner
+def _link_neighbours(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, base: int, end: int
+) -> None:
+    """Link each event of a key with the next one, where tests are numbered and nothing is absent. O(events x edges)."""
+    items = table.begins.size
+    for back in range(end - base):
+        event = end - 1 - back
+        is_first = event == base or events.time[event - 1] != events.time[event]
+        is_alone = is_first and (event + 1 == end or events.time[event + 1] != events.time[event])
+        follower = _find_neighbour(events, event, event + 1, end, False) if is_alone else -1
+        held = _test_neighbours(table, context, event, follower) if follower >= 0 else 0
+        state.held[event - base] = held
+        own, binds = state.earliest_start[event - base], table.binds[events.klass[event]]
+        later = state.earliest_start[follower - base if follower >= 0 else 0]
+        is_wanted = events.time[event] >= events.since
+        for p in range(items):
+            earliest_start = events.oldest[event] if is_wanted and table.ends[p] else MAX_TIME
+            if follower >= 0:
+                for edge in range(table.leaving[p], table.leaving[p + 1]):
+                    if held & table.asked[edge] == table.asked[edge]:
+                        earliest_start = min(earliest_start, later[table.target[edge]])
+            own[p] = earliest_start if binds[p] else MAX_TIME
+            state.then[event - base, p] = follower - base if follower >= 0 else -1
+
+
+@inner
 def _find_neighbour(events: RunEvents, first: int, after: int, end: int, has_ties: bool) -> int:
     """Return the event after a time, -1 where there is none or, unless ties may be bound, either time has several."""
-    is_alone = has_ties or after - first == 1 and (after + 1 >= end or events.time[after + 1] != events.time[after])
+    is_alone = has_ties or (after - first == 1 and (after + 1 >= end or events.time[after + 1] != events.time[after]))
     return after if is_alone and after < end else -1
 
 
@@ -193,7 +223,7 @@ def _find_next(
     found, earliest, now = -1, MAX_TIME, events.time[event]
     for edge in range(table.leaving[item], table.leaving[item + 1]):
         q = table.target[edge]
-        at = -1 if table.together[edge] else state.heads[0, q]
+        at = -1 if table.has_ties and table.together[edge] else state.heads[0, q]
         while at >= 0 and events.time[base + at] < earliest and events.oldest[base + at] <= now:
             if passes_edge_tests(table.rules, context, edge, event, base + at):
                 found, earliest = base + at, events.time[base + at]
@@ -226,7 +256,7 @@ def _link_step(
     state.then[event - base, item] = follower - base if follower >= 0 else -1
     for edge in range(table.leaving[item], table.leaving[item + 1]):
         q = table.target[edge]
-        begin = together if table.together[edge] else follower
+        begin = together if table.has_ties and table.together[edge] else follower
         to = begin
         while to >= 0 and to < end and events.time[to] == events.time[begin]:
             is_better = table.binds[events.klass[to], q] and state.earliest_start[to - base, q] < earliest_start
@@ -314,9 +344,10 @@ def _take_step(
     then, candidate = state.then[event - base, item], cursor.candidate[depth]
     for edge in range(cursor.edge[depth], table.leaving[item + 1]):
         q, begin = table.target[edge], base + then if then >= 0 else end
-        if not table.together[edge] and not _may_leave(table, events, cursor, depth, base, end):
+        is_beside = table.has_ties and table.together[edge]
+        if not is_beside and not _may_leave(table, events, cursor, depth, base, end):
             begin = end
-        if table.together[edge]:
+        if is_beside:
             begin = event
             while begin > base and events.time[begin - 1] == events.time[event]:
                 begin -= 1
@@ -325,7 +356,7 @@ def _take_step(
             if (
                 table.binds[events.klass[candidate], q]
                 and state.earliest_start[candidate - base, q] <= first
-                and not (table.together[edge] and _is_bound(cursor, depth, candidate))
+                and not (is_beside and _is_bound(cursor, depth, candidate))
                 and _can_step(table, events, state, context, edge, event, candidate)
                 and _agrees_with_earlier(table.earlier, cursor, context, depth, q, candidate)
             ):

@@ -217,7 +217,7 @@ class DecodedColumns(Mapping[str, pa.Array]):
         return iter(self.events.column_names)
 
     def __len__(self) -> int:
-        return self.events.num_columns
+        return len(self.events.column_names)
 
     def __contains__(self, name: object) -> bool:
         return name in self.events.column_names
