@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from motet.compile import Program, compile_workload
 from motet.engine.live import SavedState, Stream
 from motet.engine.live.state import first_unseen_time
+from motet.engine.live.stream import MOST_HELD_ROWS
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
@@ -47,6 +48,7 @@ def test_a_change_of_plan_changes_no_result(workload: Workload, rows: Rows, data
     expected = enumerate_table(workload, table)
     assert_same_results(run_table(compile_workload(workload, SCHEMA), table).table, expected)
     stream = Stream(data.draw(programs(workload)))
+    stream.most_held = data.draw(st.sampled_from([0, MOST_HELD_ROWS]))
     found = []
     for batch, watermark in data.draw(micro_batches(rows)):
         if data.draw(st.booleans()):
@@ -70,6 +72,7 @@ def test_plans_and_queries_change_together(workload: Workload, rows: Rows, data:
     joined: dict[str, int] = {}
     found = []
     stream: Stream | None = None
+    most_held = data.draw(st.sampled_from([0, MOST_HELD_ROWS]))
     for moment, (batch, watermark) in enumerate(batches):
         here = [q for q in workload.queries if comes.get(q.name, 0) <= moment < goes.get(q.name, ALWAYS)]
         changed = stream is None or tuple(here) != stream.program.workload.queries
@@ -80,6 +83,7 @@ def test_plans_and_queries_change_together(workload: Workload, rows: Rows, data:
                 begins = max(first_unseen_time(SavedState.from_bytes(state)) for state in states)
                 joined |= {q.name: begins for q in here if q not in stream.program.workload.queries}
             stream = Stream(program) if stream is None else stream.continue_with(program)
+            stream.most_held = most_held
         found.append(stream.feed(build_stream_table(batch), watermark).results)
     assert stream is not None
     found.append(stream.finish().results)

@@ -13,6 +13,7 @@ from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.live.saved import SavedState
 from motet.engine.live.state import first_unseen_time
+from motet.engine.live.stream import MOST_HELD_ROWS
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
@@ -48,6 +49,7 @@ def test_a_change_of_queries_changes_nothing_for_the_others(
     batches = data.draw(micro_batches(rows))
     change = data.draw(st.integers(0, len(batches)))
     before, after = stream_of(workload, first), stream_of(workload, second)
+    before.most_held = after.most_held = data.draw(st.sampled_from([0, MOST_HELD_ROWS]))
     found = [before.feed(build_stream_table(batch), watermark).results for batch, watermark in batches[:change]]
     states = before.save()
     after.restore(states)

@@ -39,7 +39,9 @@ WINDOWS: tuple[Window, ...] = (
 
 
 def stream_of(workload: Workload) -> Stream:
-    return Stream(compile_workload(workload, SCHEMA, Options(mode="append", windows="stacks")))
+    stream = Stream(compile_workload(workload, SCHEMA, Options(mode="append", windows="stacks")))
+    stream.most_held = 0  # each feed reaches the unit
+    return stream
 
 
 def feed_all(stream: Stream, batches: list[tuple[Rows, int]], data: st.DataObject) -> pa.Table:

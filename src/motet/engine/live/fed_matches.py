@@ -502,11 +502,15 @@ class _PlainResults:
         places, rows = np.unique(self.fed.rows[found.event], return_inverse=True)
         own = decode_columns(take(places))
         names = schema.own_columns.names
-        events = pa.StructArray.from_arrays([own[name] for name in names], names=names)
+        events = pa.RecordBatch.from_arrays([own[name] for name in names], names)
         label, entry = np.nonzero(self.shows[:, reader[owner], found.position])
         place, missing = np.zeros((len(self.labels), size), np.int64), np.ones((len(self.labels), size), np.bool_)
         place[label, owner[entry]], missing[label, owner[entry]] = rows[entry], False
-        shown = events.take(pa.array(place.ravel(), mask=missing.ravel()))
+        chosen = events.take(pa.array(place.ravel()))
+        if missing.any():
+            shown = pa.StructArray.from_arrays(chosen.columns, names, mask=pa.array(missing.ravel()))
+        else:
+            shown = chosen.to_struct_array()
         columns |= {name: shown.slice(at * size, size) for at, name in enumerate(self.labels)}
         return as_result_rows(columns, self.program.result_schema, size)
 

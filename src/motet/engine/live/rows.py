@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from motet.compile import Branch
 from motet.compile.detect import DetectBranch
 from motet.engine.encode import TypeIndex, encode_keys, read_column, read_plain_times
 from motet.errors import DataError
+from motet.kernels.ragged import offsets_from_counts
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
@@ -73,7 +75,8 @@ def classify_rows(read: ReadRows, branch: Branch | DetectBranch, schema: EventSc
     table, times = read.table, read.times
     relevant: Flags | None = None
     for name in branch.partition:
-        if table[name].null_count or not pa.types.is_integer(table[name].type):
+        column = table[name]
+        if column.null_count or not pa.types.is_integer(column.type):
             known = read_column(table, name)
             if known.null_count:
                 valid = known.is_valid().to_numpy(zero_copy_only=False)
@@ -165,12 +168,14 @@ class RetainedRows:
 
     def take(self, places: Times, added: pa.Table) -> pa.Table:
         """Return the rows at some places, in ascending order; those of `added` come after all others. O(places)."""
-        begin, parts = 0, []
-        for piece in (*self.pieces, added):
-            first, last = np.searchsorted(places, (begin, begin + len(piece)))
-            if last > first:
-                parts.append(piece.take(pa.array(places[first:last] - begin)))
-            begin += len(piece)
+        pieces = [*self.pieces, added]
+        begins = offsets_from_counts([len(piece) for piece in pieces])
+        cuts = np.searchsorted(places, begins).tolist()
+        parts = [
+            piece.take(pa.array(places[first:last] - begin))
+            for piece, begin, (first, last) in zip(pieces, begins.tolist(), pairwise(cuts), strict=False)
+            if last > first
+        ]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts).combine_chunks()
 
     def append(self, rows: pa.Table, newest: int) -> None:

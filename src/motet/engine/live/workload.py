@@ -47,7 +47,7 @@ class LiveWorkload:
         self.overflows = 0
         self.changes: list[PlanChange] = []
         self._stream = Stream(compile_workload(workload, schema, options))
-        self._watermark = int(MIN_TIME)
+        self._watermark = self._observed = int(MIN_TIME)  # of the last feed; up to which rates were observed
         self._oldest = int(MAX_TIME)  # the time of the oldest event
         planned_rates = None if options.statistics is None else options.statistics.rates
         self._replanner = Replanner(ReplanPolicy.from_options(options), self.program, planned_rates)
@@ -89,8 +89,7 @@ class LiveWorkload:
             results = self._feed(read, micros, micros)
         else:
             # Nothing in one table comes too late for it, whatever else is in there.
-            newest = max(read.newest, *(live.newest for live in self._stream.branches))
-            moved = max(newest - self.options.watermark_micros, self._watermark)
+            moved = max(max(read.newest, self._stream.newest) - self.options.watermark_micros, self._watermark)
             results = self._feed(read, moved, self._watermark)
         proposal = self._replanner.propose(lambda: (self.statistics, self._cost_of_moving()), self._watermark)
         if proposal is not None:
@@ -148,6 +147,7 @@ class LiveWorkload:
 
     def _switch_program(self, program: Program) -> None:
         self._stream = self._stream.continue_with(program)
+        self._observed = self._watermark
         self._replanner.set_program(program)
 
     def _cost_of_moving(self) -> float:
@@ -159,15 +159,18 @@ class LiveWorkload:
 
     def _feed(self, read: ReadRows, watermark: int, late_before: int) -> pa.Table:
         answer = self._stream.feed_rows(read, watermark, late_before)
-        before, self._watermark = self._watermark, max(watermark, self._watermark)
+        self._watermark = max(watermark, self._watermark)
+        if self._stream.is_holding:
+            return self._count(answer)
         counts: Counter[str] = Counter()
         for live in self._aggregates:
             # An event that several branches read is one.
             counts |= Counter({format_symbol(symbol): count for symbol, count in live.passed.items()})
             self._oldest = min(self._oldest, live.oldest)
-        since = max(before, self._oldest)
+        since = max(self._observed, self._oldest)
         if since < self._watermark < MAX_TIME:
             self._replanner.tracker.observe(counts, (self._watermark - since) / 1e6)
+        self._observed = self._watermark
         return self._count(answer)
 
     def _count(self, answer: FeedResult) -> pa.Table:
