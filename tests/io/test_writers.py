@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+import motet
 from motet.errors import DataError
 from motet.io.text_tables import print_tables
 from motet.io.writers import (
@@ -133,6 +134,16 @@ def test_csv_has_times_in_iso_8601_and_nested_values_as_json() -> None:
     )
     assert text[3].endswith('"2024-01-01T12:00:00.000005+00:00","{""x"": 2}"')
     assert csv.read_csv(io.BytesIO(stream.getvalue())).num_rows == 3
+
+
+def test_durations_read_alike_in_csv_and_json() -> None:
+    events = pa.table({"time": pa.array([0, 90, 90_000], pa.timestamp("s")), "type": ["A", "B", "B"]})
+    workload = motet.parse("RETURN b.time - a.time AS took PATTERN SEQ(A a, B b) WITHIN 2 days")
+    found = motet.run(events, workload)
+    assert [line["match"] for line in lines(found, workload)] == [{"took": "0:01:30"}, {"took": "1 day, 1:00:00"}]
+    stream = io.BytesIO()
+    write_stream(found, workload, stream, OutputFormat.CSV)
+    assert csv.read_csv(io.BytesIO(stream.getvalue()))["took"].to_pylist() == ["0:01:30", "1 day, 1:00:00"]
 
 
 def test_csv_of_pieces_without_rows() -> None:

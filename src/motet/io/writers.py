@@ -444,13 +444,13 @@ def to_json_value(value: Any) -> Any:
 
 
 def flatten_columns(results: pa.Table) -> pa.Table:
-    """Convert columns to what a csv cell can hold: times in ISO 8601, nested values as JSON."""
+    """Convert columns to what a csv cell can hold: times in ISO 8601, durations as in JSON, nested values as JSON."""
     for at, field in enumerate(results.schema):
         column = results.column(at)
         if pa.types.is_timestamp(field.type):
             results = results.set_column(at, field.name, format_iso_times(column))
-        elif pa.types.is_nested(field.type):
-            values = (row[""] for row in to_rows(pa.table({"": column})))
-            text = [None if v is None else json.dumps(to_json_value(v), ensure_ascii=False) for v in values]
+        elif pa.types.is_nested(field.type) or pa.types.is_duration(field.type):
+            values = (to_json_value(row[""]) for row in to_rows(pa.table({"": column})))
+            text = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
             results = results.set_column(at, field.name, pa.array(text, pa.string()))
     return results
