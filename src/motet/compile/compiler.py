@@ -148,14 +148,16 @@ def _find_nested_values(
 ) -> Iterator[Diagnostic]:
     """Find columns that nothing can be computed with."""
     for each in read:
-        for node in [each] if isinstance(each, Aggregate) else walk(each):
-            name = node.name if isinstance(node, Aggregate | Attribute | KleeneAggregate) else None
-            found = schema.columns.field(name).type if name in schema.columns.names else pa.null()
-            if name is not None and is_nested(found):
-                hint = f"take a part of it, as in --select '*, {name}[1] AS y'"
+        parts: list[Expression | Aggregate] = [each] if isinstance(each, Aggregate) else [*walk(each)]
+        for node in parts:
+            if not isinstance(node, Attribute | KleeneAggregate | Aggregate) or node.name not in schema.columns.names:
+                continue
+            found = schema.columns.field(node.name).type
+            if is_nested(found):
+                hint = f"take a part of it, as in --select '*, {node.name}[1] AS y'"
                 if pa.types.is_struct(found) and found.num_fields:
-                    hint = f"name a field, as in {name}.{found.field(0).name}"
-                message = f"nothing can be computed with '{name}', which holds {found}"
+                    hint = f"name a field, as in {node.name}.{found.field(0).name}"
+                message = f"nothing can be computed with '{node.name}', which holds {found}"
                 yield Diagnostic(message, node.span, query.name if query else None, hint)
 
 

@@ -126,8 +126,10 @@ class _TimeLowering:
                 return replace(duration, left=left, right=right)
             case Negative() | Call():
                 return map_operands(duration, self._units_of_part)
-        scale = Literal(1000) if self.tick < 1 else Literal(int(self.tick))
-        return Arithmetic("*" if self.tick < 1 else "/", self.number(duration), scale, span=duration.span)
+        micros = self.number(duration)
+        if self.tick < 1:
+            return Arithmetic("*", micros, Literal(int(1 / self.tick)), span=duration.span)
+        return Arithmetic("/", micros, Literal(int(self.tick)), span=duration.span)
 
     def _units_of_part(self, part: Expression) -> Expression:
         return self._units(part) if self._kind(part) == "duration" else self.number(part)

@@ -72,8 +72,8 @@ def count_units(expression: ex.Expression, tick: int | Fraction, columns: Mappin
                 operand, *counted = meet(operand, *options)
                 return replace(part, operand=operand, options=tuple(counted))
             case ex.Comparison() | ex.Arithmetic() | ex.Call():
-                counted = iter(meet(*ex.operands(part)))
-                return ex.map_operands(part, lambda _: next(counted))
+                changed = iter(meet(*ex.operands(part)))
+                return ex.map_operands(part, lambda _: next(changed))
         return ex.map_operands(part, change)
 
     def meet(*parts: ex.Expression) -> list[Any]:
@@ -92,7 +92,9 @@ def count_units(expression: ex.Expression, tick: int | Fraction, columns: Mappin
             case ex.Negative() | ex.Call():
                 return ex.map_operands(duration, count_part)
         micros = ex.Arithmetic("/", change(duration), ex.Literal(MICROSECOND))
-        return ex.Arithmetic(*(("*", micros, ex.Literal(1000)) if tick < 1 else ("/", micros, ex.Literal(tick))))
+        if tick < 1:
+            return ex.Arithmetic("*", micros, ex.Literal(int(1 / tick)))
+        return ex.Arithmetic("/", micros, ex.Literal(int(tick)))
 
     def count_part(part: ex.Expression) -> ex.Expression:
         return count(part) if infer_kind(part, columns) == "duration" else change(part)
