@@ -351,23 +351,21 @@ class _Reader:
         return self._try(within, make_window, size, None if slide is None else step)
 
     def _read_policy(self, clause: Clause | None, unfinished: Clause | None) -> Policy:
-        self._refuse_unfinished(unfinished, "SKIP TILL must be followed by ANY or NEXT", "as in SKIP TILL NEXT")
+        if unfinished is not None:
+            self._report("SKIP TILL must be followed by ANY or NEXT", unfinished.end, "as in SKIP TILL NEXT")
         if clause is None:
             return Policy.SKIP_TILL_ANY
         self._expect_nothing_after(clause, "a policy")
         return read_policy(clause.opening)
 
     def _read_after_match(self, clause: Clause | None, unfinished: Clause | None) -> AfterMatch:
-        message = "AFTER MATCH SKIP must be followed by PAST LAST EVENT or TO NEXT EVENT"
-        self._refuse_unfinished(unfinished, message, "as in AFTER MATCH SKIP PAST LAST EVENT")
+        if unfinished is not None:
+            message = "AFTER MATCH SKIP must be followed by PAST LAST EVENT or TO NEXT EVENT"
+            self._report(message, unfinished.end, "as in AFTER MATCH SKIP PAST LAST EVENT")
         if clause is None:
             return AfterMatch.ALL
         self._expect_nothing_after(clause, "AFTER MATCH SKIP ...")
         return read_after_match(clause.opening)
-
-    def _refuse_unfinished(self, clause: Clause | None, message: str, hint: str) -> None:
-        if clause is not None:
-            self._report(message, span_of(clause.body[0] if clause.body else clause.opening), hint)
 
     def _expect_nothing_after(self, clause: Clause, what: str) -> None:
         if clause.body:

@@ -28,6 +28,11 @@ class Clause:
         titles = {"GROUP_BY": "GROUP BY", "AFTER_MATCH": "AFTER MATCH", "CONDITION": "the definition of an event"}
         return titles.get(self.kind, self.kind)
 
+    @property
+    def end(self) -> Span:
+        """Where what follows its opening words begins; these words where nothing does."""
+        return span_of(self.body[0] if self.body else self.opening)
+
 
 @dataclass(eq=False)
 class Statement:
