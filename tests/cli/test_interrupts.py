@@ -36,11 +36,12 @@ def endless(tmp_path: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sent", "status", "name"), [(signal.SIGINT, 130, "out.jsonl"), (signal.SIGTERM, 143, "out.duckdb")]
+    ("sent", "status", "name"),
+    [(signal.SIGINT, 130, "out.jsonl"), (signal.SIGTERM, 143, "out.duckdb"), (signal.SIGINT, 130, "above/out/")],
 )
 def test_an_interrupted_run(tmp_path: Path, endless: list[str], sent: int, status: int, name: str) -> None:
     before = set(tmp_path.iterdir())
-    process = subprocess.Popen([*endless, "--output", str(tmp_path / name)], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*endless, "--output", f"{tmp_path}/{name}"], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while "finding matches of price_run" not in (line := process.stderr.readline()):
         assert line, "it ended before it began to look for matches"
