@@ -1,7 +1,8 @@
 """What runs against tables of a lakehouse: `python -m tests.spark.lakehouse STEP KIND FOLDER JARS...`.
 
-The step `batch` fills a table of events by some commits and runs over it by its name, to another table; then
-`motet run --output` writes one. The step `fill` writes only the events, and `compare` reads what a stream has written.
+The step `batch` fills a table of events by some commits, runs over it by its name, to another table, and reads it by
+its path; then `motet run --output` writes one. The step `fill` writes only the events, and `compare` reads what a
+stream has written.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 import motet
 from motet.cli import main as run_command_line
+from motet.spark.dataframes import open_table
 from motet.spark.session import local_session
 from tests.comparison import assert_same_results
 
@@ -70,6 +72,15 @@ def name_table(kind: str, place: str, name: str) -> str:
     return f"delta.`{place}/{name}`" if kind == "delta" else f"{CONNECTORS[kind][1]}{name}"
 
 
+def check_paths(spark: Any, kind: str, place: str) -> None:
+    """Read the table of events by its path, as a batch and as a stream."""
+    name = f"{kind}.`{place}/{'events' if kind == 'delta' else 'db/events'}`"
+    streamed = open_table(name, spark, spark.readStream).writeStream.format("memory").queryName("streamed")
+    streamed.trigger(availableNow=True).start().awaitTermination()
+    for rows in (open_table(name, spark), spark.table("streamed")):
+        assert sorted(rows.toArrow().to_pylist(), key=str) == sorted(make_events().to_pylist(), key=str)
+
+
 def compare(spark: Any, table: str) -> None:
     """Compare the rows of a table of results with those of one process."""
     expected = motet.run(make_events(), QUERIES)
@@ -119,6 +130,7 @@ def main(step: str, kind: str, place: str, *jars: str) -> None:
     match step:
         case "batch":
             run_batch(spark, kind, prefix, place)
+            check_paths(spark, kind, place)
             run_command(spark, kind, prefix, place)
         case "fill":
             fill_table(spark, kind, place)

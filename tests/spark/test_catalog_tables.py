@@ -46,6 +46,18 @@ def test_a_table_is_run_over_and_streamed_to_another(
     assert_same_results(found, expected)
 
 
+def test_a_table_is_named_by_its_format_and_path(
+    spark: SparkSession, events: pa.Table, motet: Motet, tmp_path: Path
+) -> None:
+    queries = tmp_path / "queries.motet"
+    queries.write_text(QUERIES)
+    name = f"parquet.`{tmp_path}/events`"
+    ran = motet("run", queries, "--table", name, "--engine", "spark", "--output", tmp_path / "found.parquet")
+    assert ran.status == 0, ran.stderr
+    expected = library.run(events, QUERIES)
+    assert_same_results(pq.read_table(tmp_path / "found.parquet").cast(expected.schema), expected)
+
+
 def test_what_tables_do_not_take_is_refused(motet: Motet, tmp_path: Path) -> None:
     queries = tmp_path / "queries.motet"
     queries.write_text(QUERIES)

@@ -209,7 +209,8 @@ def run(
     file: QueryFile,
     events: OptionalEvents = None,
     table: Annotated[
-        str | None, typer.Option(help="A table of Spark's catalog, in place of --events.", show_default=False)
+        str | None,
+        typer.Option(help="A table of Spark's catalog or FORMAT.`PATH`, in place of --events.", show_default=False),
     ] = None,
     time: Time = "time",
     type: Type = "type",
@@ -317,7 +318,7 @@ def stream(
     file: QueryFile,
     source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, delta, ...")] = "parquet",
     table: Annotated[
-        str | None, typer.Option(help="A table of Spark's catalog as the source.", show_default=False)
+        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH` as the source.", show_default=False)
     ] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)

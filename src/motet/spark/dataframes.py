@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -28,6 +29,7 @@ from motet.options import Options
 from motet.schema import MAX_MICROS, ONLY_TYPE, TYPE_NAME, DerivedColumn, EventSchema, make_event_schema
 
 MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+TABLE_BY_PATH = re.compile(r"(?P<format>\w+)\.`(?P<path>[^`]*/[^`]*)`")
 UTC_NAMES = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 
 
@@ -53,13 +55,17 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
 
 
 def open_table(name: str, session: SparkSession, reader: DataFrameReader | DataStreamReader | None = None) -> DataFrame:
-    """Open a table of the catalog, as a batch or, by a reader of streams, as a stream.
+    """Open a table of the catalog, or one named by its format and path as SQL does (delta.`/events`), as a batch or, by
+    a reader of streams, as a stream.
 
     Raises:
         DataError: There is none of that name.
     """
+    reader = reader or session.read
     try:
-        opened = (reader or session.read).table(name)
+        # Delta finds tables named by path in SQL and in batches, but not for streams.
+        by_path = TABLE_BY_PATH.fullmatch(name)
+        opened = reader.format(by_path["format"]).load(by_path["path"]) if by_path else reader.table(name)
         _ = opened.schema  # on Connect, only now the table is looked for
     except Exception as error:
         raise DataError(f"the table {name!r} cannot be opened: {first_line(error)}") from error
