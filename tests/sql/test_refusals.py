@@ -79,6 +79,8 @@ REFUSED = {
     "PATTERN has too many steps": say(pattern="(A{1000} B){1000}"),
     "MATCH_RECOGNIZE cannot stand in DEFINE": say(f"B AS id IN ({say()})"),
     "WITHIN is not part of SQL's MATCH_RECOGNIZE": say().replace(" DEFINE", " WITHIN INTERVAL '1' HOUR DEFINE"),
+    "row patterns in windows are not supported": "SELECT SUM(id) OVER w AS total FROM t WINDOW w AS ("
+    "ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING PATTERN (A B+) DEFINE B AS id > PREV(id))",
     "INITIAL belongs to row patterns in windows, which are not supported": say().replace("PATTERN", "INITIAL PATTERN"),
     "only queries are run": "DELETE FROM t",
     "there is more than one statement": f"{say()}; {say()}",

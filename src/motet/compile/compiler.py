@@ -123,7 +123,8 @@ def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[D
         yield from _find_nested_values([definition.condition], schema, None)
     for query in workload.queries:
         computed = [item.expression for item in query.returns if isinstance(item, Computed)]
-        read = [*query.conditions, *(each for each in computed if not isinstance(each, Attribute))]
+        read: list[Expression | Aggregate] = [*query.conditions]
+        read += [each for each in computed if not isinstance(each, Attribute)]
         read += [each for each in query.aggregates if each.function != "COUNT" or each.distinct]
         yield from _find_nested_values(read, schema, query)
         for name in query.partition:

@@ -75,7 +75,9 @@ def run_statement(text: str, origin: str, engine: SqlEngine) -> Any:
     _require_query(sql)
     replaced: dict[int, tuple[int, str]] = {}
     definitions = _find_definitions(sql)
+    behind = 0  # the last clause
     for keyword in range(len(sql.tokens)):
+        _refuse_window_pattern(sql, keyword, behind)
         if sql.word(keyword) != "MATCH_RECOGNIZE" or sql.word(keyword - 1) == ".":
             continue
         first = _find_relation(sql, keyword)
@@ -86,11 +88,20 @@ def run_statement(text: str, origin: str, engine: SqlEngine) -> Any:
             )
             columns = engine.read_schema(relation.select(f"SELECT * FROM {relation.text} LIMIT 0"))
             draft = draft_clause(clause, columns)
+            behind = clause.last
             replaced[first] = (clause.last, _add_matches(engine, draft, relation, keyword))
         except RecursionError:
             hint = "with fewer brackets in each other, or fewer operators in a row"
             raise sql.error_at("this MATCH_RECOGNIZE is nested too deeply", keyword, hint=hint) from None
     return engine.query(sql.render(0, len(sql.tokens), replaced))
+
+
+def _refuse_window_pattern(sql: SqlText, at: int, behind: int) -> None:
+    """Refuse the PATTERN of a window; one of MATCH_RECOGNIZE stands before token `behind`."""
+    is_pattern = at >= behind and (sql.word(at), sql.word(at + 1)) == ("PATTERN", "(")
+    if is_pattern and sql.word(sql.find_closing(at + 1) + 1) in ("SUBSET", "DEFINE"):
+        hint = "write them in a MATCH_RECOGNIZE"
+        raise sql.error_at("row patterns in windows are not supported", at, hint=hint)
 
 
 def _add_matches(engine: SqlEngine, draft: ClauseDraft, relation: Relation, keyword: int) -> str:
