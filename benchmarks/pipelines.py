@@ -19,13 +19,14 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from benchmarks.engine import describe_run, describe_units
 from motet.compile import Program
+from motet.io.sample import list_sampled_columns
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import Options
 from motet.spark import batch, dataframes, stream
 from motet.spark.buckets import choose_buckets
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
-from motet.spark.sample import compile_for
+from motet.spark.sample import compile_for, make_sampler
 from motet.spark.serialization import CachedPickle, table_from_ipc
 
 TYPES = 20
@@ -85,16 +86,18 @@ def run_identity(events: DataFrame) -> DataFrame:
     return chosen.repartition(partitions, "key").mapInArrow(lambda batches: batches, chosen.schema)
 
 
-def compile_batch(events: DataFrame, workload: Workload) -> Program:
-    """Compile a workload for a DataFrame as `motet.run` does, by a sample of its rows."""
-    return compile_for(events, workload, Options())
+def make_job(events: DataFrame, workload: Workload) -> batch.BatchJob:
+    """Compile a workload by a sample of a DataFrame's rows, to run it over them as `motet.run` does."""
+    schema = dataframes.get_event_schema(events, Options())
+    sampler = make_sampler(events, list_sampled_columns(workload, schema), schema)
+    program = compile_for(events, workload, Options(), sampler)
+    return batch.BatchJob(events, CachedPickle(program), None, cut_hot_keys=True, sampler=sampler)
 
 
 def run_packed_identity(events: DataFrame, workload: Workload) -> DataFrame:
     """Prepare the rows as the engine does, hot keys looked for and rows packed, with an identity in its place."""
-    program = compile_batch(events, workload)
-    job = batch.BatchJob(events, CachedPickle(program), None, cut_hot_keys=True)
-    packed, plan = job.shuffle(program.branches[0], None)
+    job = make_job(events, workload)
+    packed, plan = job.shuffle(job.program.branches[0], None)
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for blobs in batches:
@@ -122,7 +125,7 @@ def join_rows(events: DataFrame) -> DataFrame:
 
 def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
     """Run the workload with motet."""
-    return batch.run(events, compile_batch(events, workload)).results
+    return batch.compile_and_run(events, workload, Options()).results
 
 
 def describe_batch(results: DataFrame) -> str:

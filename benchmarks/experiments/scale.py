@@ -126,8 +126,7 @@ def run_long_batch(setting: Setting) -> list[Row]:
 def measure_costs(setting: Setting) -> list[Row]:
     """Measure CPU of reading and shuffling, of the engine, and of merging results, each as what it adds."""
     from benchmarks import pipelines
-    from motet.spark import batch, dataframes
-    from motet.spark.serialization import CachedPickle
+    from motet.spark import dataframes
     from motet.spark.session import local_session
     from motet.spark.tasks import get_task_schema, make_branch_task
 
@@ -135,11 +134,11 @@ def measure_costs(setting: Setting) -> list[Row]:
     workload = pipelines.make_sequences(QUERIES)
 
     def run_without_merging(frame: Any) -> Any:
-        program = pipelines.compile_batch(frame, workload)
-        cached = CachedPickle(program)
-        packed, plan = batch.BatchJob(frame, cached, None, cut_hot_keys=True).shuffle(program.branches[0], None)
-        schema = dataframes.to_spark_schema(get_task_schema(program, program.branches[0]))
-        return packed.mapInArrow(make_branch_task(cached, 0, plan), schema)
+        job = pipelines.make_job(frame, workload)
+        branch = job.program.branches[0]
+        packed, plan = job.shuffle(branch, None)
+        schema = dataframes.to_spark_schema(get_task_schema(job.program, branch))
+        return packed.mapInArrow(make_branch_task(job.cached, 0, plan), schema)
 
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

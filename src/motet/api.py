@@ -635,11 +635,11 @@ def _columns_of(events: Any, options: Options) -> pa.Schema:
 
 
 def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
+    from motet.spark.batch import compile_and_run
     from motet.spark.batch import run as run_batch
 
     if options.select or is_spark(events):
-        selected = _select_on_spark(events, options)
-        return run_batch(selected, _compile_on_spark(selected, workload, options)).results
+        return compile_and_run(_select_on_spark(events, options), workload, options).results
     source = open_source(events, options, workload)
     return run_batch(readable(source), compile_for(source, workload, options)).results
 

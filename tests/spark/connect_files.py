@@ -10,10 +10,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 import motet
+from motet.spark.dataframes import get_event_schema
+from motet.spark.sample import make_sampler
 from motet.spark.session import local_session
 from tests.comparison import assert_same_results
 from tests.spark.test_parquet import COMPUTED, assert_read_as_by_spark, behind, events, stored
@@ -76,6 +79,16 @@ def main(folder: str) -> None:
         changed = frame.filter(condition)
         expected = motet.run(changed.toArrow().cast(rows.schema), QUERIES)
         assert_same_results(motet.run(changed, QUERIES).toArrow().cast(expected.schema), expected)
+    for rows_of_each, taken, cut in (
+        (25_000, [20_001], [0]),
+        (10_000, [10_000, 10_000, 1], [2]),
+        (6_000, [6_000] * 3, []),
+    ):
+        numbers = spark.range(0, 3 * rows_of_each, 1, 3)
+        schema = get_event_schema(numbers.withColumn("type", sf.lit("A")), motet.Options(time="id"))
+        first = make_sampler(numbers, ["id"], schema).first_rows
+        assert np.bincount(first.partitions).tolist() == taken
+        assert (first.cut.tolist(), first.like_rest) == (cut, True)
     spark.stop()
     sys.stdout.write("all the same\n")
 

@@ -22,7 +22,7 @@ from motet.errors import DataError, QueryError, RunError
 from motet.language import parse
 from motet.schema import EventSchema
 from motet.spark import batch
-from motet.spark.shuffle import hash_type
+from motet.spark.buckets import hash_text
 from tests.comparison import assert_same_results
 from tests.spark.running import run
 
@@ -222,13 +222,13 @@ def test_files_are_read_alike_on_spark_and_in_process(spark: SparkSession, tmp_p
 def test_rows_may_be_counted_by_spark_or_in_tasks(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most_taken: float
 ) -> None:
-    # The names have the same checksum, and only the first is asked for.
-    assert hash_type("plumless") == hash_type("buckeroo")
-    names = {"A": "plumless", "D": "buckeroo"}
+    # The names have the same hash, and only the first is asked for.
+    assert hash_text("tdwo") == hash_text("cmjoqlp")
+    names = {"A": "tdwo", "D": "cmjoqlp"}
     events = random_events()
     types = [names.get(type, type) for type in events["type"].to_pylist()]
     events = events.set_column(1, "type", pa.array(types, pa.string()))
-    text = "QUERY q RETURN COUNT(*), SUM(B.x) PATTERN SEQ(plumless, B) WITHIN 40 s SLIDE 10 s GROUP BY k, n"
+    text = "QUERY q RETURN COUNT(*), SUM(B.x) PATTERN SEQ(tdwo, B) WITHIN 40 s SLIDE 10 s GROUP BY k, n"
     monkeypatch.setattr("motet.spark.batch.SAMPLE_FRACTION", 1.0)
     monkeypatch.setattr("motet.spark.batch.COUNT_IN_TASKS_ABOVE", most_taken)
     done = run(spark.createDataFrame(events), parse(text), partitions=6)

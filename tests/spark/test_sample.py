@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 import motet
 from motet.compile import Program
-from motet.spark.sample import compile_for
+from motet.spark.dataframes import get_event_schema
+from motet.spark.sample import compile_for, make_sampler
 
 pytestmark = pytest.mark.spark
 
@@ -71,3 +73,33 @@ def test_large_data_is_planned_by_few_rows(spark: SparkSession, tmp_path: Path) 
             assert found.rates[symbol] == pytest.approx(exact.rates[symbol], rel=0.15), symbol
         for width in (50_000, 1_000_000):
             assert found.cells_per_second(["k"], width) == pytest.approx(exact.cells_per_second(["k"], width), rel=0.15)
+
+
+def test_one_job_brings_the_first_rows_of_every_partition_for_all_who_need_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sizes, taken = (30_000, 15_000, 15_000), (20_001, 10_001, 6_667)
+    for at, size in enumerate(sizes):
+        pq.write_table(make_events(size), tmp_path / f"{at}.parquet")
+    events = reduce(DataFrame.union, [spark.read.parquet(str(tmp_path / f"{at}.parquet")) for at in range(len(sizes))])
+    first = make_sampler(events, ["time", "type", "k"], get_event_schema(events, motet.Options())).first_rows
+    assert np.bincount(first.partitions).tolist() == [*taken]
+    assert (first.cut.tolist(), first.like_rest) == ([0, 1, 2], True)
+    assert len(first.take_evenly()) == 3 * 6_666
+    expected = pa.concat_tables([make_events(size).slice(0, rows) for size, rows in zip(sizes, taken, strict=True)])
+    assert first.rows.equals(expected.select(["time", "type", "k"]))
+
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "8")  # with three tasks no hot keys are looked for
+    spark.sparkContext.setJobGroup("first rows", "one job")
+    motet.run(events, QUERIES, time_unit="us")
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    spark.conf.set("spark.sql.shuffle.partitions", before or "")
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup("first rows")) == 1
+
+
+def test_first_rows_are_all_where_no_partition_has_more(spark: SparkSession) -> None:
+    events = spark.createDataFrame(make_events(9_000)).repartition(3)
+    first = make_sampler(events, ["time", "k"], get_event_schema(events, motet.Options())).first_rows
+    assert (len(first.rows), len(first.cut), first.like_rest) == (9_000, 0, False)
+    assert first.take_evenly() == first.rows

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from motet.cli.options import ReaderEngine, parse_pairs
-from motet.compile import Program
 from motet.engine.local import Outcome, sort_results
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource, open_files
@@ -20,6 +19,9 @@ from motet.model.query import Workload
 from motet.options import Options
 from motet.pipeline import Job, readable
 from motet.statistics.model import Statistics
+
+if TYPE_CHECKING:
+    from motet.spark.batch import SparkRun
 
 
 @contextmanager
@@ -47,8 +49,10 @@ class SparkTarget:
 
 def execute_on_spark(job: Job, target: SparkTarget) -> Outcome:
     """Run on Spark, and bring the results here."""
+    from motet.spark.batch import run
+
     assert job.program is not None
-    return _collect(readable(job.source), job.program, target.start())
+    return _collect(run(readable(job.source), job.program, target.start()))
 
 
 def execute_dataframe(
@@ -57,11 +61,9 @@ def execute_dataframe(
     """Run over what only Spark can open or compute: a table of its catalog, or the columns that `select` makes of files
     or a table; and bring the results here.
     """
-    from motet.spark.sample import compile_for
+    from motet.spark.batch import compile_and_run
 
-    session = target.start()
-    selected = _select_on_spark(events, options, session)
-    return _collect(selected, compile_for(selected, workload, options), session)
+    return _collect(compile_and_run(_select_on_spark(events, options, target.start()), workload, options))
 
 
 def _select_on_spark(events: Sequence[Path] | str, options: Options, session: Any) -> Any:
@@ -74,10 +76,8 @@ def _select_on_spark(events: Sequence[Path] | str, options: Options, session: An
     return select_columns(opened, options.select)
 
 
-def _collect(events: Any, program: Program, session: Any) -> Outcome:
-    from motet.spark.batch import run
-
-    started = run(events, program, session)
+def _collect(started: SparkRun) -> Outcome:
+    program = started.program
     with unwrap_worker_errors():
         table = started.results.toArrow().cast(program.result_schema)
     metrics = started.metrics()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
 from motet.compile import Branch, Program
 from motet.compile.detect import DetectBranch
@@ -22,8 +20,12 @@ from motet.engine.encode import read_times
 from motet.engine.local import required_columns
 from motet.errors import DataError, RunError
 from motet.io.events import EventSource
+from motet.io.sample import list_sampled_columns
+from motet.model.query import Workload
+from motet.options import Options
 from motet.plans.execution import ExecutionRecord, read_record
 from motet.schema import EventSchema
+from motet.spark.buckets import hash_text
 from motet.spark.dataframes import (
     column,
     derive_columns,
@@ -34,9 +36,10 @@ from motet.spark.dataframes import (
     to_spark_schema,
 )
 from motet.spark.parquet import FileScan, find_scan, split_files
+from motet.spark.sample import RowSampler, compile_for, make_sampler
 from motet.spark.serialization import CachedPickle
 from motet.spark.session import local_session
-from motet.spark.shuffle import COUNTS, PACKED, UNNAMED_TYPE, Batches, ShufflePlan, hash_type
+from motet.spark.shuffle import COUNTS, PACKED, ShufflePlan
 from motet.spark.skew import (
     HOT_KEY_FACTOR,
     ROWS_PER_TASK,
@@ -59,12 +62,6 @@ from motet.spark.tasks import (
 # of any key that is worth a task within a fifth or so.
 SAMPLE_FRACTION = 0.001
 MAX_SAMPLE_ROWS = 1_000_000
-IS_RELEVANT = "#takes part"
-# Rows of each of Spark's partitions that are looked at where that is enough.
-HEAD_ROWS = 4_096
-IS_CUT = "cut"
-# Plans whose partitions may begin with rows that are not like the rest.
-SORTED_PLAN = re.compile(r"\b(Sort|Exchange|Window|SortAggregate|TakeOrdered\w*)\b")
 # If a branch takes more than this share of the rows, all of them go to its tasks, which count those that are set aside:
 # that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
 COUNT_IN_TASKS_ABOVE = 0.5
@@ -129,6 +126,19 @@ class SparkRun:
         return read_notes([line for text in texts for line in text.splitlines()], kind)
 
 
+def compile_and_run(events: DataFrame, workload: Workload, options: Options) -> SparkRun:
+    """Run a workload over a batch of events: one look at their first rows serves its plan and the search for hot keys.
+
+    Raises:
+        QueryError: The queries are wrong, or do not fit the events.
+        DataError: The DataFrame is a stream, or lacks a column.
+    """
+    _require_batch(events)
+    schema = get_event_schema(events, options)
+    sampler = make_sampler(events, list_sampled_columns(workload, schema), schema)
+    return run(events, compile_for(events, workload, options, sampler), sampler=sampler)
+
+
 def run(
     events: DataFrame | EventSource | pa.Table,
     program: Program,
@@ -136,6 +146,7 @@ def run(
     *,
     partitions: int | None = None,
     skew: Literal["auto", "off"] = "auto",
+    sampler: RowSampler | None = None,
 ) -> SparkRun:
     """Run a program over a batch of events, on a classic or Connect session.
 
@@ -148,26 +159,32 @@ def run(
         session: Where files and tables are read; by default a local session.
         partitions: The number of tasks per branch; by default Spark's shuffle partitions, or fewer for few rows.
         skew: Whether keys with too many rows for one task are found and cut.
+        sampler: What has sampled the events already.
 
     Raises:
         DataError: The DataFrame is a stream, or its columns do not fit.
     """
     if not isinstance(events, DataFrame):
         events = open_dataframe(events, session or local_session())
-    if events.isStreaming:
-        raise DataError("the DataFrame is a stream: give it to motet.stream, or one that spark.read makes to motet.run")
+    _require_batch(events)
     options = program.options
     events = prepare_events(events, options.time, options.time_unit)
     # Spark's types may differ from those of the files that the program was compiled for.
     program = replace(program, schema=get_event_schema(events, options))
     events = derive_columns(events, program.schema, required_columns(program))
-    job = BatchJob(events, CachedPickle(program), partitions, skew == "auto")
+    sampler = sampler or make_sampler(events, required_columns(program), program.schema)
+    job = BatchJob(events, CachedPickle(program), partitions, skew == "auto", sampler)
     read, produced = Observation(), Observation()
     notes = tuple(Observation() for _ in program.all_branches)
     # Every branch reads all rows: the first counts them.
     results = [job.run_branch(at, None if at else read, each) for at, each in enumerate(notes)]
     observed = reduce(DataFrame.union, results).observe(produced, count_overflows(program))
     return SparkRun(hide_inexact_sums(observed, program), program, events, read, produced, notes)
+
+
+def _require_batch(events: DataFrame) -> None:
+    if events.isStreaming:
+        raise DataError("the DataFrame is a stream: give it to motet.stream, or one that spark.read makes to motet.run")
 
 
 @dataclass(frozen=True)
@@ -178,6 +195,7 @@ class BatchJob:
     cached: CachedPickle[Program]
     partitions: int | None
     cut_hot_keys: bool
+    sampler: RowSampler
 
     @cached_property
     def program(self) -> Program:
@@ -252,35 +270,39 @@ class BatchJob:
         partitions to tell where in time its rows are, a sample of all rows is taken, for which Spark computes them once
         more.
         """
-        schema, tasks = self.program.schema, self.partitions or limit
-        needed = list(dict.fromkeys((*branch.partition, schema.time)))
-        chosen = events.select(*map(column, needed), _is_relevant(events, branch, schema).alias(IS_RELEVANT))
-        types = pa.schema([columns.field(name) for name in needed])
-
-        def select_relevant(sample: pa.Table) -> tuple[pa.Table, float]:
-            rows = sample.filter(sample[IS_RELEVANT]).drop_columns(IS_RELEVANT).cast(types)
-            return rows, len(rows) / max(len(sample), 1)
-
-        heads = _sample_heads(chosen)
-        if heads is None:
-            rows, share = select_relevant(_sample_all(chosen))
-            fraction = SAMPLE_FRACTION
-        else:
-            found, cut = heads
-            rows, share = select_relevant(found)
-            # How much follows is not known: enough for all tasks is assumed.
-            fraction = len(rows) / max(len(rows), tasks * ROWS_PER_TASK) if cut else 1.0
-            if cut and (not len(rows) or not _has_heavy_key(rows, branch.partition, tasks)):
-                return TaskLayout(tasks, fixed=self.partitions is not None), share
-            if 0 < cut < tasks:
-                rows, share = select_relevant(_sample_all(chosen))
-                fraction = SAMPLE_FRACTION
-        hashes, times = hash_keys(rows, branch.partition), read_times(rows, schema)
+        tasks, first = self.partitions or limit, self.sampler.first_rows
+        rows = first.take_evenly()
+        relevant = self._select_relevant(rows, columns, branch)
+        share = len(relevant) / max(len(rows), 1)
+        # How much follows is not known: enough for all tasks is assumed.
+        fraction = len(relevant) / max(len(relevant), tasks * ROWS_PER_TASK) if len(first.cut) else 1.0
+        is_cut, is_even = len(first.cut) > 0, not _has_heavy_key(relevant, branch.partition, tasks)
+        if is_cut and first.like_rest and is_even:
+            return TaskLayout(tasks, fixed=self.partitions is not None), share
+        if is_cut and not (first.like_rest and len(first.cut) >= tasks):
+            rows = _sample_all(events.select(*map(column, relevant.column_names)))
+            relevant = self._select_relevant(rows, columns, branch)
+            share, fraction = len(relevant) / max(len(rows), 1), SAMPLE_FRACTION
+        hashes, times = hash_keys(relevant, branch.partition), read_times(relevant, self.program.schema)
         return plan_layout(hashes, times, fraction, overlap, limit, self.partitions), share
+
+    def _select_relevant(self, rows: pa.Table, columns: pa.Schema, branch: Branch | DetectBranch) -> pa.Table:
+        """Return the keys, times and types of the rows that a branch needs: see `_is_relevant`."""
+        schema = self.program.schema
+        names = list(dict.fromkeys((*branch.partition, schema.time, schema.type)))
+        rows = rows.select(names).cast(pa.schema([columns.field(name) for name in names])).drop_null()
+        for name in branch.partition:
+            if pa.types.is_floating(rows[name].type):
+                rows = rows.filter(pc.invert(pc.is_nan(rows[name])))
+        if branch.types is None:
+            return rows
+        return rows.filter(pc.is_in(rows[schema.type].cast(pa.string()), pa.array(sorted(branch.types), pa.string())))
 
 
 def _has_heavy_key(rows: pa.Table, keys: Sequence[str], tasks: int) -> bool:
     """Return whether a key may, by some of the rows, hold too many of them for one of so many tasks."""
+    if not len(rows):
+        return False
     counts = np.unique(hash_keys(rows, keys), return_counts=True)[1]
     return plan_even_layout(tasks * ROWS_PER_TASK, float(counts.max()) / len(rows), tasks, tasks) is None
 
@@ -290,49 +312,14 @@ def _sample_all(rows: DataFrame) -> pa.Table:
     return rows.sample(fraction=SAMPLE_FRACTION, seed=1).orderBy(sf.rand(seed=1)).limit(MAX_SAMPLE_ROWS).toArrow()
 
 
-def _sample_heads(rows: DataFrame) -> tuple[pa.Table, int] | None:
-    """Return the first rows of each of Spark's partitions, for which it computes few others, and how many partitions
-    have more; None if the first may not be like the rest: partitions that are sorted or come out of a shuffle.
-    """
-    if SORTED_PLAN.search(_explain(rows)):
-        return None
-    # mapInArrow takes a dot in a name for a field of a struct.
-    numbered = _number_columns(rows)
-    schema = st.StructType([*numbered.schema, st.StructField(IS_CUT, st.BooleanType())])
-    found = numbered.mapInArrow(_take_head, schema).toArrow()
-    return found.drop_columns(IS_CUT).rename_columns(rows.columns), pc.sum(found[IS_CUT]).as_py() or 0
-
-
-def _explain(rows: DataFrame) -> str:
-    """Return the plan by which Spark would compute rows."""
-    internal: Any = rows
-    classic = getattr(internal, "_jdf", None)
-    return str(internal._explain_string() if classic is None else classic.queryExecution().executedPlan().toString())
-
-
-def _take_head(batches: Batches) -> Batches:
-    """Yield the first rows of a task; the first of them says whether there are more."""
-    rows = 0
-    heads = []
-    for batch in batches:
-        heads.append(batch.slice(0, HEAD_ROWS - rows))
-        rows += len(batch)
-        if rows > HEAD_ROWS:
-            break
-    for number, head in enumerate(heads):
-        is_cut = [rows > HEAD_ROWS and not number, *[False] * (len(head) - 1)]
-        if len(head):
-            yield pa.record_batch([*head.columns, pa.array(is_cut)], names=[*head.schema.names, IS_CUT])
-
-
 def _pack_rows(rows: DataFrame, plan: ShufflePlan, *, filtered: bool) -> DataFrame:
     """Pack rows of any DataFrame, from which Spark may have filtered those that are relevant."""
-    type = column(plan.schema.type)
+    type = column(plan.schema.type).cast("string")  # compared byte by byte, whatever the collation of the column
     if plan.coded:
         # Types as numbers: texts cost a fifth of the whole way from Spark to the engine.
-        code = sf.crc32(type)
+        code = sf.hash(type)
         if not filtered:
-            code = sf.when(type.isin(list(plan.types or ())), code).when(type.isNotNull(), sf.lit(UNNAMED_TYPE))
+            code = sf.when(type.isin(list(plan.types or ())), code).when(type.isNotNull(), sf.lit(plan.unnamed_type))
         rows = rows.withColumn(plan.schema.type, code)
     return _number_columns(rows).mapInArrow(plan.pack_rows, to_spark_schema(PACKED))
 
@@ -360,7 +347,7 @@ def _can_encode_types(branch: Branch | DetectBranch, schema: EventSchema) -> boo
     """Return whether types can travel as hashes: no two of them have the same."""
     if branch.types is None or schema.type in branch.partition:
         return False
-    return len(set(map(hash_type, branch.types))) == len(branch.types)
+    return len(set(map(hash_text, branch.types))) == len(branch.types)
 
 
 def _row_counts(schema: EventSchema) -> list[Column]:

@@ -63,6 +63,11 @@ class FileScan:
         """Return whether a column can be read as a dictionary."""
         return bool(self.outputs[self.columns.names.index(name)][0] == "column")
 
+    def keeps_range(self, name: str) -> bool:
+        """Return whether a column reaches as far as in the files: it is stored so, and no condition reads it."""
+        read = set().union(*map(list_columns, self.conditions))
+        return self.outputs[self.columns.names.index(name)] == ("column", name) and name not in read
+
     def read(self, part: FileRange, coded: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield the rows of a range of a file, with some columns as dictionaries."""
         outputs = dict(zip(self.columns.names, self.outputs, strict=True))

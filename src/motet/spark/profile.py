@@ -24,7 +24,7 @@ from motet.spark.dataframes import (
     prepare_events,
     to_microseconds,
 )
-from motet.spark.sample import sample_dataframe
+from motet.spark.sample import make_sampler, sample_dataframe
 from motet.statistics.model import Statistics, format_partition
 from motet.template.symbols import Symbol
 
@@ -68,7 +68,8 @@ def profile(
         return statistics
     columns = workload_profile.columns_to_profile(workload, schema)
     request = workload_profile.statistics_request(workload, schema)
-    sampled = workload_profile.estimate_statistics(sample_dataframe(read, columns, schema), request, schema)
+    sample = sample_dataframe(make_sampler(read, columns, schema), schema)
+    sampled = workload_profile.estimate_statistics(sample, request, schema)
     return replace(
         statistics,
         cells=sampled.cells,

@@ -7,10 +7,10 @@ A batch sends rows to tasks, a stream to the buckets of its state.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from motet.engine.encode import group_rows, read_times
 from motet.schema import EventSchema
-from motet.spark.buckets import find_balanced_keys
+from motet.spark.buckets import find_balanced_keys, hash_text
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.parquet import FileRange, FileScan
 from motet.spark.serialization import table_from_ipc, table_to_ipc
@@ -44,13 +44,6 @@ PACKED = pa.schema(
 BUCKETED = pa.schema([("bucket", pa.string()), ("rows", pa.binary())])
 # Marks rows that no earlier branch of a stream has taken: a row that is late for several branches is late once.
 FIRST = "#first"
-# Stands for a type that a branch does not name: `hash_type` is never below zero.
-UNNAMED_TYPE = -1
-
-
-def hash_type(name: str) -> int:
-    """Return the number that stands for a type between Spark and a task: Spark's `crc32`."""
-    return zlib.crc32(name.encode())
 
 
 def pack_groups(rows: pa.Table, taken: NDArray[Any], numbers: NDArray[Any]) -> tuple[list[int], list[bytes]]:
@@ -75,8 +68,8 @@ class ShufflePlan:
     layout: TaskLayout
 
     def pack_rows(self, batches: Batches) -> Batches:
-        """Pack rows that Spark has read, and count them; types that are coded come as `hash_type` or `UNNAMED_TYPE`."""
-        arriving = self._schema_with_type(pa.int64()) if self.coded else self.columns
+        """Pack rows that Spark has read, and count them; types that are coded come as hashes, or as `unnamed_type`."""
+        arriving = self._schema_with_type(pa.int32()) if self.coded else self.columns
         yield from self._pack(self._from_hashes(from_spark_batch(batch, arriving)) for batch in batches)
 
     def pack_files(self, tasks: Sequence[Sequence[FileRange]], scan: FileScan) -> Task:
@@ -100,6 +93,12 @@ class ShufflePlan:
                 found.setdefault(slice_of_key, []).append(table_from_ipc(blob.as_buffer()))
         for place, tables in found.items():
             yield self._to_names(pa.concat_tables(tables)), (None, None) if place is None else bounds[place]
+
+    @property
+    def unnamed_type(self) -> int:
+        """A number that is the hash of no type that the branch names."""
+        hashes = set(self._hashes.to_pylist())
+        return next(number for number in count() if number not in hashes)
 
     @property
     def blob_schema(self) -> pa.Schema:
@@ -159,7 +158,7 @@ class ShufflePlan:
         if not self.coded:
             return rows
         hashes = rows[self.schema.type]
-        codes = self._find_codes(hashes, pa.array(map(hash_type, self.types or ()), pa.int64()))
+        codes = self._find_codes(hashes, self._hashes)
         if hashes.null_count:
             codes = pc.if_else(hashes.is_valid(), codes, pa.scalar(None, self._code_type))
         return self._replace_types(rows, codes)
@@ -182,6 +181,10 @@ class ShufflePlan:
     @cached_property
     def _names(self) -> pa.Array:
         return pa.array(self.types or (), pa.string())
+
+    @cached_property
+    def _hashes(self) -> pa.Array:
+        return pa.array(map(hash_text, self.types or ()), pa.int32())
 
     @property
     def _code_type(self) -> pa.DataType:
