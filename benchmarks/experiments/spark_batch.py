@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from benchmarks.measure import Measurement, Timings, compute_ratio, read_tree_cpu, run_interleaved
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import make_keyed_stream
+from motet.statistics.sample import SampledRows
 
 QUERIES = 100
 KEYS = 10_000
@@ -19,6 +22,7 @@ KEYS = 10_000
 def compare_with_identity(setting: Setting, api: str = "classic") -> list[Row]:
     """Measure wall and CPU seconds from parquet to nowhere; CPU of the JVM and of Python's workers together."""
     from benchmarks import pipelines
+    from motet.spark import sample
     from motet.spark.session import local_session
 
     events = setting.pick(1_000_000, 5_000_000)
@@ -44,11 +48,21 @@ def compare_with_identity(setting: Setting, api: str = "classic") -> list[Row]:
                 f"{QUERIES} queries, joined the same": lambda: run_engine(pipelines.join_rows(read(many))),
             }
         spent: Timings = {name: [] for name in cases}
+        sampled: Timings = {name: [] for name in cases}
         ran: dict[str, str] = {}
+        take_sample = sample.sample_dataframe
 
         def run(name: str) -> None:
+            def time_sample(*arguments: Any) -> SampledRows:
+                begin = time.perf_counter()
+                found = take_sample(*arguments)
+                sampled[name][-1] += time.perf_counter() - begin
+                return found
+
+            sampled[name].append(0.0)
             before = read_tree_cpu(os.getpid())
-            results: Any = cases[name]()
+            with mock.patch.object(sample, "sample_dataframe", time_sample):
+                results: Any = cases[name]()
             pipelines.consume(results)
             ran[name] = pipelines.describe_batch(results)
             spent[name].append(read_tree_cpu(os.getpid()) - before)
@@ -67,6 +81,7 @@ def compare_with_identity(setting: Setting, api: str = "classic") -> list[Row]:
             "CPU s": Measurement.of(cpu[name]),
             "CPU against identity": compute_ratio(cpu[name], cpu[bare]),
             "M events/s": Measurement.of(times).rate(events / 1e6),
+            "sample, % of wall": compute_ratio(sampled[name][1:], times).scale(100),
             "ran": ran[name],
         }
         for name, times in timings.items()
