@@ -28,7 +28,7 @@ def optimize(
     if expanded is None:
         search.note("there are too many options to look at every set of them: the greedy plan serves")
         return search.best
-    with search.phase("search"):
+    with search.time_phase("search"):
         found = search_exhaustively(expanded.graph, search.deadline)
     counts = {"options": len(expanded), "visited": found.visited}
     if found.complete:

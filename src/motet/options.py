@@ -282,7 +282,7 @@ def resolve_options(use: str, options: Options | None, keywords: Mapping[str, An
     for name in keywords:
         if name not in _FIELDS:
             raise OptionError(f"there is no option {name!r}; {did_you_mean(name, _FIELDS)}")
-    given = [*keywords, *(name for name in _FIELDS if options is not None and _differs(options, name))]
+    given = [*keywords, *(name for name in _FIELDS if options is not None and _is_changed(options, name))]
     for name in given:
         uses: Sequence[str] = _FIELDS[name].metadata["uses"]
         if use not in uses:
@@ -291,7 +291,7 @@ def resolve_options(use: str, options: Options | None, keywords: Mapping[str, An
     return replace(options or Options(), **keywords)
 
 
-def _differs(options: Options, name: str) -> bool:
+def _is_changed(options: Options, name: str) -> bool:
     return bool(getattr(options, name) != _FIELDS[name].default)
 
 

@@ -181,4 +181,4 @@ def test_the_command_line_explains(tmp_path: Path, motet: Motet, monkeypatch: py
     shown = motet(*arguments).stdout
     assert "query q, k = u, to 10: no match" in shown
     assert "why: the events come in order, but never WITHIN 5" in shown
-    assert json.loads(motet(*arguments, "--format", "json").stdout)["died"]["step"] == 5
+    assert json.loads(motet(*arguments, "--format", "json").stdout)["first_failing_step"]["step"] == 5

@@ -162,9 +162,9 @@ def test_the_cheapest_tree_around_forced_ones_is_that_among_all(seed: int) -> No
         return sum(prices.join(*map(tree_bits, each)) for each in subtrees(tree) if not isinstance(each, int))
 
     trees = list(all_trees((0, 1, 2, 3, 4)))
-    assert cost(local.best()) == pytest.approx(min(map(cost, trees)))
+    assert cost(local.find_best()) == pytest.approx(min(map(cost, trees)))
     for forced in [[(0, 2)], [(1, 3), (0, 2)], [((1, 3), 4)]]:
-        found = local.best(None, forced)
+        found = local.find_best(None, forced)
         assert all(within(found, tree_bits(tree)) == tree for tree in forced)
         having = [tree for tree in trees if all(_same(within(tree, tree_bits(each)), each) for each in forced)]
         assert cost(found) == pytest.approx(min(map(cost, having)))
@@ -186,8 +186,8 @@ def test_an_order_goes_on_from_the_forced_beginning() -> None:
     (pattern,) = patterns_of("SEQ(A a, B b, C c, D d) WHERE a.x < d.x WITHIN 10 s")
     rates = rates_for([pattern.spec], {"A": 1.0, "B": 500.0, "C": 20.0, "D": 300.0})
     local = LocalPlans(pattern, NodeCosts(pattern, rates), orders_only=True)
-    assert local.best(None, [(1, 3)]) == (((1, 3), 0), 2)
-    assert tree_bits(local.best()) == 0b1111
+    assert local.find_best(None, [(1, 3)]) == (((1, 3), 0), 2)
+    assert tree_bits(local.find_best()) == 0b1111
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -195,8 +195,8 @@ def test_many_items_are_planned_without_trying_everything(ordered: bool) -> None
     names = [f"{letter} {letter.lower()}" for letter in "ABCDEFGHIJKLMNO"]
     (pattern,) = patterns_of(f"SEQ({', '.join(names)}) WHERE a.x < o.x WITHIN 10 s")
     local = LocalPlans(pattern, NodeCosts(pattern, rates_for([pattern.spec], {})), ordered)
-    assert tree_bits(local.best()) == (1 << 15) - 1
-    assert within(local.best(None, [(3, 7)]), 0b10001000) == (3, 7)
+    assert tree_bits(local.find_best()) == (1 << 15) - 1
+    assert within(local.find_best(None, [(3, 7)]), 0b10001000) == (3, 7)
 
 
 # Searches

@@ -175,7 +175,7 @@ def test_hosts_are_processes_that_end_with_their_parent(tmp_path: Path) -> None:
 
             request = bucket.request(simulation.cached, 0, rows((second, "A", 1)), 0)
             bucket.store(host_process.feed_bucket("slot", request, answer))
-        kept = len(host_process._own.operators)
+        kept = len(host_process._local_host.operators)
         report.write_text(f"{asked} {kept} {os.environ[host_process.FOLDER]}")
         os._exit(0)
     os.waitpid(child, 0)

@@ -334,7 +334,7 @@ class _PatternTranslator:
                 and step.is_optional
                 and not after
             ):
-                own |= {self.name_type(each) for each in self.nots_before(steps, at)}
+                own |= {self.name_type(each) for each in self.list_nots_before(steps, at)}
             body = self.build_body(step, before, policy, suffix)
             next_step = following[0] if following else None
             rest = self.find_rest(steps, at, policy)
@@ -363,7 +363,7 @@ class _PatternTranslator:
             parts += made
         return parts
 
-    def nots_before(self, steps: list[Step], at: int) -> list[Step]:
+    def list_nots_before(self, steps: list[Step], at: int) -> list[Step]:
         start = at
         while start and steps[start - 1].is_not:
             start -= 1

@@ -117,12 +117,12 @@ _Value = _Class | _Stream | _Length | _Constant | Step | FlinkQuery
 
 def parse_flink(source: SourceText) -> FlinkQuery:
     """Parse the one pattern in a text."""
-    text = _PASSED.sub(lambda found: found[1] or _blank(found[0]), source.text)
-    text = _IMPORT.sub(lambda found: _blank(found[0]), text)
+    text = _PASSED.sub(lambda found: found[1] or _blank_out(found[0]), source.text)
+    text = _IMPORT.sub(lambda found: _blank_out(found[0]), text)
     return _Parser(replace(source, text=text), 0, len(text), {}, []).parse_statements()
 
 
-def _blank(text: str) -> str:
+def _blank_out(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 

@@ -219,7 +219,7 @@ def _rewrite_condition(source: SourceText, text: str, offset: int) -> str:
         message = "b[i-1] has an equal only beside b[i] of the same variable"
         raise source.error_at(message, offset, offset + len(text), "as in b[i].x > b[i-1].x")
 
-    def element(found: re.Match[str]) -> str:
+    def translate_element(found: re.Match[str]) -> str:
         name, rest = found["name"], found["rest"] or ""
         if found["size"]:
             return f"COUNT({name})" if name in repeated else found[0]
@@ -237,7 +237,7 @@ def _rewrite_condition(source: SourceText, text: str, offset: int) -> str:
         hint = "b[i], b[i-1], b[1], b[b.LEN] and b[] have"
         raise source.error_at(message, start, offset + found.end(), hint)
 
-    return _ELEMENT.sub(element, text).strip()
+    return _ELEMENT.sub(translate_element, text).strip()
 
 
 def _rewrite_return(source: SourceText, start: int, end: int) -> str:

@@ -94,7 +94,7 @@ class LocalRun:
                 # As many threads as Arrow uses: a limit on the one limits the other.
                 threads = pa.cpu_count()
                 partials.append(
-                    run_branch(program, at, own, emit_from, emit_to, self._observed(at), threads, self._executions)
+                    run_branch(program, at, own, emit_from, emit_to, self._get_metrics(at), threads, self._executions)
                 )
             if program.needs_sweep:
                 pending += partials
@@ -147,7 +147,7 @@ class LocalRun:
         if progress is not None:
             progress(self.rows)
 
-    def _observed(self, at: int) -> BranchMetrics | None:
+    def _get_metrics(self, at: int) -> BranchMetrics | None:
         return None if self.observed is None else self.observed[at]
 
     @cached_property
@@ -163,7 +163,7 @@ class LocalRun:
                 branch,
                 self.truncated,
                 planning=context.planner(branch).begin_run(),
-                observed=self._observed(at),
+                observed=self._get_metrics(at),
                 threads=pa.cpu_count(),
                 report=self.report,
             )

@@ -756,7 +756,7 @@ def _keep_checked(
         v = begin[VERIFY]
         while fits and v < after[VERIFY]:
             one, other = current[operators.verify[v, 0]], rows.columns[operators.verify[v, 1], inside]
-            fits = _stands_so(bundles, operators.verify[v, 2], one, other)
+            fits = _holds_relation(bundles, operators.verify[v, 2], one, other)
             v += 1
         if fits:
             for j in range(theirs):
@@ -939,7 +939,7 @@ def _compare_floats(comparison: int, x: float, y: float) -> bool:
 
 
 @inner
-def _stands_so(bundles: Bundles, relation: int, one: int, other: int) -> bool:
+def _holds_relation(bundles: Bundles, relation: int, one: int, other: int) -> bool:
     """Return whether an outer item stands to an inner one as it must."""
     if relation == BEFORE:
         return bundles.last[one] < bundles.first[other]

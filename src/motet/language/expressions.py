@@ -41,7 +41,7 @@ def read_aggregate(tree: Tree[Token]) -> Aggregate:
     function, span = str(tree.children[0]).upper(), span_of(tree)
     if tree.data == "call_all":
         if function != "COUNT":
-            raise _misplaced_star(tree, span)
+            raise _refuse_star(tree, span)
         return Aggregate(function, span=span)
     if tree.data == "call_distinct":
         if function != "COUNT":
@@ -117,11 +117,11 @@ class _ExpressionReader:
                 return self._attribute(*split_path(tree), ex.At.EACH, span)
             case "call_attribute":
                 fields = [token for token in tree.children[1:] if isinstance(token, Token) and token.type == "NAME"]
-                return self._selected(below[0], ".".join(fields), span)
+                return self._read_selection(below[0], ".".join(fields), span)
             case "call":
                 return self._call(tree, span)
             case "call_all":
-                raise _misplaced_star(tree, span)
+                raise _refuse_star(tree, span)
             case _:
                 raise ClauseError(
                     "[attribute] stands on its own, joined to other conditions by AND",
@@ -152,7 +152,7 @@ class _ExpressionReader:
         kinds = [side.data for side in sides]
         if sorted(kinds) != ["attribute", "name"]:
             return sides
-        return [_unquoted(side) if side.data == "name" else side for side in sides]
+        return [_unquote(side) if side.data == "name" else side for side in sides]
 
     def _range(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
         operand, low, high = (self.read(part) for part in below)
@@ -177,7 +177,7 @@ class _ExpressionReader:
             return ex.Attribute("", f"{variable}.{name}", span=span)
         return ex.Attribute(variable, name, at, span=span)
 
-    def _selected(self, call: Tree[Token], name: str, span: Span) -> ex.Expression:
+    def _read_selection(self, call: Tree[Token], name: str, span: Span) -> ex.Expression:
         """Read `NEXT(T).speed` and the like."""
         function = str(call.children[0]).upper()
         match subtrees(call):
@@ -213,7 +213,7 @@ def _unknown_function(word: Token) -> ClauseError:
     return ClauseError(f"unknown function '{word}'", span_of(word), did_you_mean(word, known))
 
 
-def _misplaced_star(tree: Tree[Token], span: Span) -> ClauseError:
+def _refuse_star(tree: Tree[Token], span: Span) -> ClauseError:
     word = token_of(tree)
     match word.upper():
         case "COUNT":
@@ -252,7 +252,7 @@ def _duration(tree: Tree[Token], span: Span) -> ex.Literal:
         raise ClauseError("this duration is too long", span, "as in 5 min") from None
 
 
-def _unquoted(tree: Tree[Token]) -> Tree[Token]:
+def _unquote(tree: Tree[Token]) -> Tree[Token]:
     return Tree("unquoted", tree.children, tree.meta)
 
 

@@ -148,10 +148,10 @@ def _with_alias(text: str, alias: str | None) -> str:
 
 def _path(variable: str, name: str | None) -> str:
     """Return an attribute of a variable as it stands in text, with fields of structs after further dots."""
-    return name_text(variable) if name is None else f"{name_text(variable)}.{_dotted(name)}"
+    return name_text(variable) if name is None else f"{name_text(variable)}.{_quote_path(name)}"
 
 
-def _dotted(name: str) -> str:
+def _quote_path(name: str) -> str:
     parts = name.split(".")
     return ".".join(map(name_text, parts)) if all(parts) else name_text(name)
 
@@ -163,11 +163,11 @@ def expression_text(expression: ex.Expression) -> str:
 
 def _text_at(expression: ex.Expression, least: int) -> str:
     """Return the text of an operand in a place that asks for a binding of at least `least`."""
-    binding, text = _written(expression)
+    binding, text = _print_expression(expression)
     return text if binding >= least else f"({text})"
 
 
-def _written(expression: ex.Expression) -> tuple[int, str]:
+def _print_expression(expression: ex.Expression) -> tuple[int, str]:
     """Return the text of an expression and how tightly it binds."""
     match expression:
         case ex.Literal(value):
@@ -177,7 +177,7 @@ def _written(expression: ex.Expression) -> tuple[int, str]:
         case ex.Attribute(variable, name, ex.At.EACH):
             return _ATOM, _path(variable, name)
         case ex.Attribute(variable, name, at):
-            return _ATOM, f"{at.upper()}({name_text(variable)}).{_dotted(name)}"
+            return _ATOM, f"{at.upper()}({name_text(variable)}).{_quote_path(name)}"
         case ex.KleeneAggregate(function, variable, name):
             return _ATOM, f"{function}({_path(variable, name)})"
         case ex.Call(function, arguments):
@@ -227,10 +227,10 @@ def _string_text(text: str) -> str:
     """Quote a text; in the escaped form E'...' where it holds characters that end or hide in a line."""
     if all(character.isprintable() for character in text):
         return "'" + text.replace("'", "''") + "'"
-    return "E'" + "".join(_escaped(character) for character in text) + "'"
+    return "E'" + "".join(_escape(character) for character in text) + "'"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _ESCAPED:
         return _ESCAPED[character]
     if character.isprintable() or ord(character) > 0xFFFF:

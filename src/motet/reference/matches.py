@@ -61,10 +61,10 @@ def find_fragments(
 ) -> set[Fragment]:
     """Find the fragments of a part, by the definition of each operator."""
 
-    def below(part: Tree) -> set[Fragment]:
+    def find_below(part: Tree) -> set[Fragment]:
         return find_fragments(part, candidates, fits, limit)
 
-    def in_order(lefts: set[Fragment], rights: set[Fragment]) -> set[Fragment]:
+    def join_lists(lefts: set[Fragment], rights: set[Fragment]) -> set[Fragment]:
         return join_in_order(lefts, rights, fits, limit)
 
     match tree:
@@ -77,23 +77,23 @@ def find_fragments(
         case Absence(absent):
             return {EMPTY._replace(opening=frozenset({absent}), closing=frozenset({absent}))}
         case Chain(parts):
-            return reduce(in_order, map(below, parts), {EMPTY})
+            return reduce(join_lists, map(find_below, parts), {EMPTY})
         case Interleave(parts):
             return reduce(
-                lambda lefts, rights: join_interleaved(lefts, rights, fits, limit), map(below, parts), {EMPTY}
+                lambda lefts, rights: join_interleaved(lefts, rights, fits, limit), map(find_below, parts), {EMPTY}
             )
         case Alternation(parts):
-            return set().union(*map(below, parts))
+            return set().union(*map(find_below, parts))
         case Plus(part):
-            once = below(part)
+            once = find_below(part)
             found, newest = set(once), once
             while newest:
-                newest = in_order(newest, once) - found
+                newest = join_lists(newest, once) - found
                 found |= newest
                 check_size(found, limit)
             return found
         case Optional(part):
-            return below(part) | {EMPTY}
+            return find_below(part) | {EMPTY}
 
 
 def join_in_order(lefts: set[Fragment], rights: set[Fragment], fits: Fits, limit: int) -> set[Fragment]:

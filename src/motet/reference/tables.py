@@ -162,16 +162,16 @@ def match_types(query: Query, columns: pa.Schema) -> Iterable[tuple[str, pa.Data
     expanded = expand_pattern(query.pattern)
     event = pa.struct(list(columns))
 
-    def shown(positions: frozenset[int]) -> pa.DataType:
+    def get_type(positions: frozenset[int]) -> pa.DataType:
         return pa.list_(event) if max_bindings(expanded.tree, positions) > 1 else event
 
     for item in query.returns:
         match item:
             case AllVariables():
                 for name in dict.fromkeys(event.name for event in expanded.events):
-                    yield name, shown(named_positions(expanded, name))
+                    yield name, get_type(named_positions(expanded, name))
             case Variable(name):
-                yield item.label, shown(expanded.positions(name))
+                yield item.label, get_type(expanded.positions(name))
             case Computed(expression):
                 yield item.label, value_type(expression, columns)
             case Aggregate() | GroupKey():

@@ -108,10 +108,10 @@ class PatternParser:
         """Parse all of it."""
         pattern = self.parse_alternation()
         if self.at < self.last:
-            raise self.unexpected()
+            raise self.make_error()
         return pattern
 
-    def unexpected(self) -> Exception:
+    def make_error(self) -> Exception:
         shown = self.sql.tokens[self.at].text if self.at < self.last else "the end"
         return self.sql.error_at(
             f"{shown!r} is not understood here in PATTERN", self.at, hint="as in PATTERN (A B+ C?)"
@@ -176,7 +176,7 @@ class PatternParser:
 
     def parse_primary(self) -> RowPattern:
         if self.at >= self.last:
-            raise self.unexpected()
+            raise self.make_error()
         token = self.sql.tokens[self.at]
         self.at += 1
         if self.sql.word(self.at - 1) == "PERMUTE" and self.word == "(":
@@ -196,7 +196,7 @@ class PatternParser:
             case "$":
                 return Anchor(False)
         self.at -= 1
-        raise self.unexpected()
+        raise self.make_error()
 
     def parse_until(self, closing: str) -> RowPattern:
         first = self.at - 1
@@ -213,7 +213,7 @@ class PatternParser:
             self.at += 1
             parts.append(self.parse_alternation())
         if self.word != ")":
-            raise self.unexpected()
+            raise self.make_error()
         self.at += 1
         if len(parts) > 6:
             hint = "6 have 720 orders already"

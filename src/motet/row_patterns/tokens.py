@@ -130,13 +130,13 @@ class SqlText:
             token = self.tokens[at]
             if end is not None:
                 parts.append(self.text[end : token.start])
-            following, shown = (replaced or {}).get(at) or (at + 1, self._in_own_quotes(token))
+            following, shown = (replaced or {}).get(at) or (at + 1, self._requote(token))
             parts.append(shown)
             end = self.tokens[following - 1].end
             at = following
         return "".join(parts)
 
-    def _in_own_quotes(self, token: SqlToken) -> str:
+    def _requote(self, token: SqlToken) -> str:
         return quote(token.identifier or "", self.dialect) if token.kind == "quoted" else token.text
 
     def split_at_commas(self, first: int, last: int) -> list[tuple[int, int]]:

@@ -31,7 +31,7 @@ CHECK_SECONDS = 2.0  # how often a host looks whether it is still needed
 # A host ends after so many seconds, or so many times the longest interval between micro-batches, up to a limit.
 IDLE_SECONDS, IDLE_INTERVALS, MAX_IDLE_SECONDS = 60.0, 20.0, 7200.0
 
-_own = OperatorHost()  # of this worker, where there are no others
+_local_host = OperatorHost()  # of this worker, where there are no others
 
 
 def feed_bucket(slot: str, request: FeedRequest, ask: Ask) -> FeedReply:
@@ -42,7 +42,7 @@ def feed_bucket(slot: str, request: FeedRequest, ask: Ask) -> FeedReply:
             break
         with contextlib.suppress(EOFError, OSError), connection:
             return _call(connection, request, ask)
-    return _own.feed(request, ask)
+    return _local_host.feed(request, ask)
 
 
 def _call(connection: Connection, request: FeedRequest, ask: Ask) -> FeedReply:

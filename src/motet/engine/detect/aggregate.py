@@ -40,7 +40,7 @@ def build_contributions(
         if item.distinct:
             columns[f"#{query.number}_{at}_values"] = _list_values(query, item, found, encoded).take(pa.array(which))
         elif item.variable is not None:
-            values = _values(query, item, found, encoded)
+            values = _compute_values(query, item, found, encoded)
             columns |= {f"#{query.number}_{at}_{part}": value.take(pa.array(which)) for part, value in values.items()}
     return build_table(columns, program.contribution_schema, len(which))
 
@@ -61,7 +61,7 @@ def _list_values(query: DetectQuery, item: Aggregate, found: Matches, encoded: E
     return pa.ListArray.from_arrays(pa.array(offsets), column.filter(pa.array(valid)))
 
 
-def _values(query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents) -> dict[str, pa.Array]:
+def _compute_values(query: DetectQuery, item: Aggregate, found: Matches, encoded: EncodedEvents) -> dict[str, pa.Array]:
     """Compute the parts of what each match adds to one aggregate, over the events it binds to its variable."""
     assert item.variable is not None
     size = len(found.key)
@@ -93,28 +93,28 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
     swept = query.span.is_continuous and not query.needs_window_close
     only_counts = all(item.function == "COUNT" and not item.distinct for item in query.query.aggregates)
     if swept and only_counts:
-        grouped = summed = _within(_count_until_expiry(query, rows, groups), bounds)
+        grouped = summed = _select_within(_count_until_expiry(query, rows, groups), bounds)
     else:
         grouped = _repeat_until_expiry(rows, groups) if swept else rows
-        grouped = _within(grouped, bounds) if query.span.within else grouped
+        grouped = _select_within(grouped, bounds) if query.span.within else grouped
         summed = _sum_by(query, grouped, [*groups, END])
     if not len(grouped):
         return program.result_schema.empty_table()
     size = len(summed)
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
     columns |= {name: summed.column(name) for name in groups}
-    columns |= _times(query, summed.column(END).to_numpy().astype(np.int64), program.schema)
+    columns |= _read_times(query, summed.column(END).to_numpy().astype(np.int64), program.schema)
     names = program.column_names[query.number]
     for at, item in enumerate(query.query.aggregates):
         prefix = f"#{query.number}_{at}_"
         if item.distinct:
             columns[names[item.label]] = _count_distinct(grouped, [*groups, END], f"{prefix}values")
         else:
-            columns[names[item.label]] = _result(item, summed, prefix, program)
+            columns[names[item.label]] = _finish_result(item, summed, prefix, program)
     return filter_having(program, query, build_table(columns, program.result_schema, size))
 
 
-def _within(rows: pa.Table, bounds: Bounds) -> pa.Table:
+def _select_within(rows: pa.Table, bounds: Bounds) -> pa.Table:
     """Return the rows that end within bounds."""
     end = rows.column(END).to_numpy()
     return rows.filter(pa.array((bounds[0] <= end) & (end < bounds[1])))
@@ -126,13 +126,13 @@ def merge_contributions(query: DetectQuery, rows: pa.Table) -> pa.Table:
         return rows
     keys = [*query.query.group_by, END, FROM, UNTIL, DUE]
     summed = _sum_by(query, rows, keys)
-    made = {name: summed.column(f"{name}_{how}") for name, how in _sums(query).items()}
+    made = {name: summed.column(f"{name}_{how}") for name, how in _list_mergers(query).items()}
     made |= {QUERY: pa.repeat(query.number, len(summed))} | {name: summed.column(name) for name in keys}
     return build_table(made, rows.schema, len(summed))
 
 
 def _sum_by(query: DetectQuery, rows: pa.Table, keys: list[str]) -> pa.Table:
-    asked = _sums(query)
+    asked = _list_mergers(query)
     return rows.select([*keys, *asked]).group_by(keys, use_threads=False).aggregate(list(asked.items()))
 
 
@@ -150,7 +150,7 @@ def _count_distinct(rows: pa.Table, keys: list[str], name: str) -> pa.ChunkedArr
     return counted.column(f"{name}_count_distinct")
 
 
-def _sums(query: DetectQuery) -> dict[str, str]:
+def _list_mergers(query: DetectQuery) -> dict[str, str]:
     """Map each value column to the function that merges it."""
     columns = [(name, item, part) for name, (item, part) in partial_columns(query).items() if not item.distinct]
     return {NUMBER: "sum"} | {
@@ -158,7 +158,7 @@ def _sums(query: DetectQuery) -> dict[str, str]:
     }
 
 
-def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.Array]:
+def _read_times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.Array]:
     if query.span.within == 0:
         return {}
     if query.span.is_continuous:
@@ -169,7 +169,7 @@ def _times(query: DetectQuery, end: Ints, schema: EventSchema) -> dict[str, pa.A
     }
 
 
-def _result(item: Aggregate, table: pa.Table, prefix: str, program: Program) -> Any:
+def _finish_result(item: Aggregate, table: pa.Table, prefix: str, program: Program) -> Any:
     if item.function == "COUNT":
         number = table.column(f"{NUMBER}_sum" if item.variable is None else f"{prefix}count_sum")
         return number.cast(pa.float64()) if program.options.counts == "double" else number
@@ -254,5 +254,5 @@ def _count_until_expiry(query: DetectQuery, rows: pa.Table, groups: list[str]) -
         return pa.array(np.cumsum(change)[:size])
 
     found = {name: rows.column(name).take(pa.array(alive.group)) for name in groups}
-    sums = {f"{name}_sum": add(name) for name in _sums(query)}
+    sums = {f"{name}_sum": add(name) for name in _list_mergers(query)}
     return pa.table({**found, END: pa.array(alive.time), **sums}).filter(pc.greater(sums[f"{NUMBER}_sum"], 0))

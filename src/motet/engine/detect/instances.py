@@ -433,7 +433,7 @@ class PlanRunner:
 
     def _context(self, tests: Tests, slots: int) -> EvalContext:
         """Return what kernels need to run tests on combinations of so many items."""
-        return EvalContext(tests, self.values, self.bundles, self.absences, _scope(slots), self.stack)
+        return EvalContext(tests, self.values, self.bundles, self.absences, _make_scope(slots), self.stack)
 
     def _prepare_loop(self, node: LoopNode) -> PreparedLoop:
         if node not in self.prepared:
@@ -503,7 +503,7 @@ class PlanRunner:
         check_overflow(self.stack, "a whole number in a condition between two events")
 
 
-def _scope(slots: int) -> EventScope:
+def _make_scope(slots: int) -> EventScope:
     return EventScope(
         np.full(max(slots, 2), -1, np.int64),
         np.full(max(slots, 2), -1, np.int64),

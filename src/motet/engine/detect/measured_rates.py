@@ -29,14 +29,14 @@ from motet.template.symbols import Symbol, strip_variables
 Floats = NDArray[np.float64]
 
 
-def _differ(x: Floats, y: Floats) -> NDArray[np.bool_]:
+def _are_different(x: Floats, y: Floats) -> NDArray[np.bool_]:
     """Return where two values are known to be different."""
     return (x < y) | (x > y)
 
 
 _COMPARE: dict[str, Callable[[Floats, Floats], NDArray[np.bool_]]] = {
     "=": np.equal,
-    "!=": _differ,
+    "!=": _are_different,
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,

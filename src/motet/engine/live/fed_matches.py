@@ -139,12 +139,12 @@ class FedMatches:
         wanted = self.count + more
         if wanted > len(self.time):
             size = 2 * wanted
-            self.time, self.rows = _enlarged(self.time, size), _enlarged(self.rows, size)
-            self.neighbour = _enlarged(self.neighbour, size)
+            self.time, self.rows = _enlarge(self.time, size), _enlarge(self.rows, size)
+            self.neighbour = _enlarge(self.neighbour, size)
             ints, known, floats, constants = self.values
             whole, real = max(len(self.columns.ints), 1), max(len(self.columns.floats), 1)
             self.values = Values(
-                _enlarged(ints, size, whole), _enlarged(known, size, whole), _enlarged(floats, size, real), constants
+                _enlarge(ints, size, whole), _enlarge(known, size, whole), _enlarge(floats, size, real), constants
             )
 
     def feed(self, events: pa.Table, times: Ints, place: int, *, replays: bool = False) -> list[FoundMatches]:
@@ -654,7 +654,7 @@ def _create_scratch(nodes: int, width: int, steps: int) -> FeedScratch:
     )
 
 
-def _enlarged(array: NDArray[Any], size: int, rows: int | None = None) -> Any:
+def _enlarge(array: NDArray[Any], size: int, rows: int | None = None) -> Any:
     """Return an array with room for `size` values, or rows of them, the first of which are as before."""
     shape = (size,) if rows is None else (rows, size)
     larger = np.zeros(shape, array.dtype)

@@ -265,7 +265,7 @@ class FeedPlanBuilder:
         """Return, for a join, how rows of its outer and its inner side are found."""
         if not isinstance(node, JoinNode):
             return []
-        outer, inner = _fed(node.outer), _fed(node.inner)
+        outer, inner = _as_fed_node(node.outer), _as_fed_node(node.inner)
         for comparison, one, row, other, other_row, *changes in tests:
             if comparison != EQUAL:
                 continue
@@ -293,8 +293,10 @@ class FeedPlanBuilder:
                     probes += [self._join_probe(each, sides, mine) for mine in (0, 1)]
                 case FilterNode():
                     to = {place: column for column, place in enumerate(each.places)}
-                    columns = [to.get(column, -1) for column in range(_width(_fed(each.input)))]
-                    probes.append(_Probe(self.number[_fed(each.input)], -1, -1, KEY_LOOKUP, True, columns, [], [], []))
+                    columns = [to.get(column, -1) for column in range(_width(_as_fed_node(each.input)))]
+                    probes.append(
+                        _Probe(self.number[_as_fed_node(each.input)], -1, -1, KEY_LOOKUP, True, columns, [], [], [])
+                    )
         high_offsets, high = flatten_lists([probe.high for probe in probes])
         low_offsets, low = flatten_lists([probe.low for probe in probes])
         table = ProbeTable(
@@ -306,8 +308,8 @@ class FeedPlanBuilder:
             change=np.array([probe.lookup.change for probe in probes], np.int32),
             constant=np.array([probe.lookup.constant for probe in probes], np.int32),
             takes_new=np.array([probe.takes_new for probe in probes], np.bool_),
-            own=_table([_padded(probe.own, width) for probe in probes], width),
-            other=_table([_padded(probe.other, width) for probe in probes], width),
+            own=_table([_pad(probe.own, width) for probe in probes], width),
+            other=_table([_pad(probe.other, width) for probe in probes], width),
             high_offsets=high_offsets,
             high=high,
             low_offsets=low_offsets,
@@ -393,7 +395,7 @@ class FeedPlanBuilder:
                 spans.append(self._span({planned.query.span}))
                 positions.append(planned.alternatives[reader.alternative].positions)
         width = max([1, *map(len, positions)])
-        table = _table([_padded(own, width) for own in positions], width)
+        table = _table([_pad(own, width) for own in positions], width)
         return ReaderTable(offsets_of(counts), np.array(spans, np.int32), table)
 
     def build_classes(self, classes: Sequence[frozenset[Symbol]]) -> ClassTable:
@@ -451,13 +453,13 @@ def _list_edges(node: FedNode) -> list[tuple[PathStep, Edge]]:
 def _list_nodes(root: Node, loop: LoopNode | None) -> tuple[list[FedNode], list[FedNode]]:
     """Return all nodes that an alternative reads, inputs first, and those at which its matches end."""
     if loop is None:
-        nodes = [_fed(node) for node in topological_order([root])]
-        return nodes, [_fed(root)]
+        nodes = [_as_fed_node(node) for node in topological_order([root])]
+        return nodes, [_as_fed_node(root)]
     steps: list[FedNode] = [PathStep(loop, item) for item in range(len(loop.items))]
     return steps, [steps[item] for item in sorted(loop.lasts)]
 
 
-def _fed(node: Node) -> FedNode:
+def _as_fed_node(node: Node) -> FedNode:
     assert isinstance(node, LeafNode | JoinNode | FilterNode)
     return node
 
@@ -465,9 +467,9 @@ def _fed(node: Node) -> FedNode:
 def _inputs_of(node: FedNode) -> list[FedNode]:
     match node:
         case JoinNode():
-            return [_fed(node.outer), _fed(node.inner)]
+            return [_as_fed_node(node.outer), _as_fed_node(node.inner)]
         case FilterNode():
-            return [_fed(node.input)]
+            return [_as_fed_node(node.input)]
         case PathStep(loop, item):
             return [PathStep(loop, edge.source) for edge in loop.edges if edge.target == item]
     return []
@@ -531,7 +533,7 @@ def _may_come_last(join: JoinNode, side: int) -> bool:
     return any(not any((x, y) in join.order for y in other) for x in last)
 
 
-def _padded(values: Sequence[int], width: int) -> list[int]:
+def _pad(values: Sequence[int], width: int) -> list[int]:
     return [*values, *([-1] * (width - len(values)))]
 
 

@@ -93,7 +93,8 @@ def render_explanation_json(explanation: Explanation) -> str:
             "to": explanation.end,
             "found": explanation.match_count,
             "found_all": explanation.is_exact,
-            "died": failing and {"step": explanation.steps.index(failing), "why": _explain_failure(failing)},
+            "first_failing_step": failing
+            and {"step": explanation.steps.index(failing), "why": _explain_failure(failing)},
             "hint": explanation.hint,
             "nearest": explanation.nearest_match,
             "steps": [asdict(step) | ({"left": None} if step.left == inf else {}) for step in explanation.steps],

@@ -104,7 +104,7 @@ def _list_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
     def tile(name: str, value: str, note: str = "") -> dict[str, str]:
         return {"name": name, "value": value} | ({"note": note} if note else {})
 
-    def kept_tile(name: str, units: Sequence[dict[str, Any]], key: str) -> dict[str, str]:
+    def make_state_tile(name: str, units: Sequence[dict[str, Any]], key: str) -> dict[str, str]:
         kept, apart = (sum(unit[each] for unit in units) for each in (key, f"{key}_apart"))
         return tile(name, f"{kept:,}", f"{apart:,} with every query alone")
 
@@ -113,10 +113,10 @@ def _list_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
     units = [unit for branch in plan["branches"] for unit in branch["units"]]
     if units:
         yield tile("units", f"{len(units):,}")
-        yield kept_tile("totals kept", units, "totals")
+        yield make_state_tile("totals kept", units, "totals")
     pairs = [unit for unit in units if unit["pairs"]]
     if pairs:
-        yield kept_tile("pairs of steps", pairs, "pairs")
+        yield make_state_tile("pairs of steps", pairs, "pairs")
     nodes = [node for branch in plan["detect"] for node in branch["nodes"] if node["kind"] != "leaf"]
     if nodes:
         shared = sum(len(node["queries"]) > 1 for node in nodes)

@@ -95,13 +95,13 @@ def _operand_of_items(spec: JoinSpec, items: list[int]) -> Operand:
     if len(items) == 1:
         return Primitive(spec.items[items[0]], items[0])
 
-    def in_order(a: int, b: int) -> bool:
+    def are_ordered(a: int, b: int) -> bool:
         return (a, b) in spec.order or (b, a) in spec.order
 
-    conjuncts = find_components(items, lambda a: (b for b in items if in_order(a, b)))
+    conjuncts = find_components(items, lambda a: (b for b in items if are_ordered(a, b)))
     if len(conjuncts) > 1:
         return make_operation(Operator.CONJ, [_operand_of_items(spec, each) for each in conjuncts])
-    elements = find_components(items, lambda a: (b for b in items if not in_order(a, b)))
+    elements = find_components(items, lambda a: (b for b in items if not are_ordered(a, b)))
     if len(elements) > 1:
         elements.sort(key=lambda each: sum((other, each[0]) in spec.order for other in items))
         return make_operation(Operator.SEQ, [_operand_of_items(spec, each) for each in elements])

@@ -31,11 +31,13 @@ class NodeCosts:
         """Return the cost of joining two parts."""
         known = self._joins.get((left, right))
         if known is None:
-            known = tree_join_cost(self._sizes, left, right) if self._calibrated else self._printed(left | right)
+            known = (
+                tree_join_cost(self._sizes, left, right) if self._calibrated else self._count_as_printed(left | right)
+            )
             self._joins[left, right] = known
         return known
 
-    def _printed(self, bits: Bits) -> float:
+    def _count_as_printed(self, bits: Bits) -> float:
         """Return instances as the paper counts them: in windows side by side."""
         count = bits.bit_count()
         return self.instances(bits) * self.share ** (count - 1) / share_in_window(count, self.share)

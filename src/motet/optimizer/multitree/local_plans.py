@@ -21,7 +21,7 @@ class LocalPlans:
         self.orders_only = orders_only
         self._known: dict[tuple[Bits, frozenset[JoinTree]], JoinTree] = {}
 
-    def best(self, part: Bits | None = None, required: Sequence[JoinTree] = ()) -> JoinTree:
+    def find_best(self, part: Bits | None = None, required: Sequence[JoinTree] = ()) -> JoinTree:
         """Return the cheapest tree over a part of the pattern, or all of it, that contains the required trees.
 
         These have no items in common. An order begins with the first of them.
@@ -61,7 +61,7 @@ def map_tree(tree: JoinTree, source: Sequence[int], target: Sequence[int]) -> Jo
     """Return a tree over items of one pattern as a tree over the corresponding items of another."""
     places = dict(zip(source, target, strict=True))
 
-    def moved(each: JoinTree) -> JoinTree:
-        return places[each] if isinstance(each, int) else (moved(each[0]), moved(each[1]))
+    def move(each: JoinTree) -> JoinTree:
+        return places[each] if isinstance(each, int) else (move(each[0]), move(each[1]))
 
-    return moved(tree)
+    return move(tree)

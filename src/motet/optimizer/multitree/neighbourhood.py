@@ -47,7 +47,7 @@ class PlanSpace:
         }
         self.plan = MultiPlan(self.costs, patterns)
         for number in self.members:
-            self.plan.set_tree(number, self.local[number].best())
+            self.plan.set_tree(number, self.local[number].find_best())
         self._parts = {
             number: [
                 part for key in sorted(self.graph.shared[number]) for part in sorted(self.graph.sharers[key][number])
@@ -104,7 +104,7 @@ class PlanSpace:
         """Return the best tree for a part, with or without what the pattern shares within it already."""
         inside = [tree for tree in self._shared_subtrees(number) if not tree_bits(tree) & ~part]
         keep = inside and rng.random() < 0.5
-        return self.local[number].best(part, inside if keep else ())
+        return self.local[number].find_best(part, inside if keep else ())
 
     def _plan_around(self, number: int, tree: JoinTree | None, rng: Random) -> JoinTree:
         """Return the best tree of a pattern that contains a tree, with or without what it shares already elsewhere."""
@@ -112,7 +112,7 @@ class PlanSpace:
         if not self.orders_only and rng.random() < 0.5:
             bits = 0 if tree is None else tree_bits(tree)
             required += [each for each in self._shared_subtrees(number) if not tree_bits(each) & bits]
-        return self.local[number].best(None, required)
+        return self.local[number].find_best(None, required)
 
     def _shared_subtrees(self, number: int) -> list[JoinTree]:
         """Return the largest subtrees of a pattern that others have too."""
@@ -161,17 +161,17 @@ def reuse_subtrees(number: int, graph: MultiPatternGraph, plan: MultiPlan, local
     """
     reusable = list(dict.fromkeys(_find_reusable(number, graph, plan)))
     required: list[JoinTree] = []
-    best = local.best()
+    best = local.find_best()
     cost = plan.cost_change([(number, best)])
     while not (local.orders_only and required):
         used = sum(map(tree_bits, required))
         extended = [[*required, tree] for tree in reusable if not tree_bits(tree) & used]
-        found = [(plan.cost_change([(number, local.best(None, trees))]), trees) for trees in extended]
+        found = [(plan.cost_change([(number, local.find_best(None, trees))]), trees) for trees in extended]
         cheapest = min(found, key=lambda each: each[0], default=None)
         if cheapest is None or cheapest[0] >= cost:
             break
         cost, required = cheapest
-        best = local.best(None, required)
+        best = local.find_best(None, required)
     return best
 
 

@@ -27,7 +27,7 @@ def expand_candidates(
     A place that pays and conflicts with no other candidate belongs to every option: adding it makes any plan better.
     All others are combined in every way.
     """
-    covering = Counter(covered for number in promising for covered in _covered(candidates[number]))
+    covering = Counter(covered for number in promising for covered in _list_covered_places(candidates[number]))
     options: list[SharingOption] = []
     candidate_pairs = 0
     for number in promising:
@@ -62,7 +62,7 @@ def find_promising_candidates(candidates: Sequence[Candidate], benefit: BenefitM
     ]
 
 
-def _covered(candidate: Candidate) -> list[Place]:
+def _list_covered_places(candidate: Candidate) -> list[Place]:
     return [(query, offset + step) for query, offset in candidate.places for step in range(len(candidate.symbols))]
 
 

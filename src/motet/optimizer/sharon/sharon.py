@@ -85,17 +85,17 @@ class SharonSearch:
         self.deadline = Deadline(options.seconds)
         self.seconds: dict[str, float] = {}
         rates = equal_rates(queries) if statistics is None else estimate_window_rates(queries, statistics)
-        with self.phase("candidates"):
+        with self.time_phase("candidates"):
             sequences, excluded = find_plain_sequences(queries)
             self.candidates = find_candidates(sequences)
-        with self.phase("graph"):
+        with self.time_phase("graph"):
             self.benefit = BENEFIT_MODELS[options.costs](queries, rates)
             full_options = value_candidates(self.candidates, self.benefit)
             self.graph = build_sharon_graph(full_options)
             self.promising = find_promising_candidates(self.candidates, self.benefit)
             self.packing = build_packing(self.candidates, self.benefit, self.promising)
             self.bound = relaxation_bound(self.packing)
-        with self.phase("reduction"):
+        with self.time_phase("reduction"):
             reduced = reduce_graph(self.graph.graph)
         self.best = SharonReport(
             variant=options.variant,
@@ -110,7 +110,7 @@ class SharonSearch:
         )
 
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def time_phase(self, name: str) -> Iterator[None]:
         """Add the time that a phase takes to its seconds."""
         began = time.perf_counter()
         yield
@@ -118,7 +118,7 @@ class SharonSearch:
 
     def find_greedy_plan(self) -> None:
         """Find a plan by GWMIN on the paper's graph."""
-        with self.phase("greedy"):
+        with self.time_phase("greedy"):
             found = gwmin(self.graph.graph)
         self.accept("greedy", self.graph.select(found.vertices), self.bound, visited=found.visited)
 
@@ -131,7 +131,7 @@ class SharonSearch:
 
     def expand(self) -> SharonGraph | None:
         """Return the graph of all options of candidates (section VII), or None where there are too many."""
-        with self.phase("expansion"):
+        with self.time_phase("expansion"):
             options = expand_candidates(self.candidates, self.benefit, self.promising, self.options.most_options)
             return None if options is None else build_sharon_graph(options)
 
@@ -141,10 +141,10 @@ class SharonSearch:
         if expanded is None:
             self.note("there are too many options to look through valid plans one by one")
             return
-        with self.phase("reduction"):
+        with self.time_phase("reduction"):
             reduced = reduce_graph(expanded.graph)
             left = expanded.subgraph(reduced.kept)
-        with self.phase("search"):
+        with self.time_phase("search"):
             share = 1.0 if self.options.search == "finder" else SHARE_OF_FINDER
             found = find_heaviest_set(left.graph, Deadline(self.deadline.seconds_left * share))
         counts = {"options": len(expanded), "kept": len(left), "visited": found.visited}
@@ -162,7 +162,7 @@ class SharonSearch:
         packing = self.packing
         too_large = packing.entries > MOST_ENTRIES
         if self.options.search != "packing":
-            with self.phase("relaxation"):
+            with self.time_phase("relaxation"):
                 left = self.deadline.seconds_left
                 if too_large:
                     found = solve_relaxation(packing, Deadline(left * SHARE_OF_PACKING), len(packing.prices))
@@ -171,7 +171,7 @@ class SharonSearch:
             self._accept_packing("relaxation", found)
             if too_large or found.gap == 0.0 or self.deadline.seconds_left < LEAST_SECONDS_FOR_PACKING:
                 return
-        with self.phase("packing"):
+        with self.time_phase("packing"):
             found = solve_packing(packing, self.deadline.seconds_left * SHARE_OF_PACKING)
         self._accept_packing("packing", found)
 

@@ -231,7 +231,7 @@ class PlanBuilder:
         self, alternative: Alternative, query: DetectQuery, tests: PlacedTests
     ) -> tuple[JoinSpec, list[tuple[int, ...]]]:
         """Return what an alternative joins, and the positions of each item."""
-        items = _in_pattern_order(alternative)
+        items = _sort_items(alternative)
         built = [self._build_item(item, query, tests) for item in items]
         number = {item: at for at, item in enumerate(items)}
         order = frozenset((number[a], number[b]) for a, b in alternative.order)
@@ -317,8 +317,8 @@ class PlanBuilder:
             inner=inner,
             outer_items=outer_places,
             inner_items=inner_places,
-            new_tests=_unchecked(own.tests, items_of_test, outer_places, inner_places),
-            new_gaps=_unchecked(own.gaps, _items_of_gap, outer_places, inner_places),
+            new_tests=_select_unchecked(own.tests, items_of_test, outer_places, inner_places),
+            new_gaps=_select_unchecked(own.gaps, _items_of_gap, outer_places, inner_places),
         )
         return self._intern_subpattern(node), bound
 
@@ -364,7 +364,9 @@ def _free_ways(loop: Loop, edge: tuple[int, int], query: DetectQuery) -> frozens
 T = TypeVar("T", Expression, Gap)
 
 
-def _unchecked(found: Collection[T], items: Callable[[T], Collection[int]], *sides: Collection[int]) -> tuple[T, ...]:
+def _select_unchecked(
+    found: Collection[T], items: Callable[[T], Collection[int]], *sides: Collection[int]
+) -> tuple[T, ...]:
     """Return the tests or gaps whose items are not all on one side, so that no input of a join has checked them."""
     return tuple(each for each in sort_texts(found) if not any(set(items(each)) <= set(side) for side in sides))
 
@@ -446,13 +448,13 @@ def is_left_inner(left: Bits, right: Bits, spec: JoinSpec) -> bool:
 
 
 def _place_tests(alternative: Alternative, query: DetectQuery) -> PlacedTests:
-    items = _in_pattern_order(alternative)
+    items = _sort_items(alternative)
     if query.obeys_policy:
         return place_run_tests(items, query.match_conditions, query.adjacent, query.name_positions, query.query.policy)
     return place_tests(items, query.match_conditions, query.name_positions)
 
 
-def _in_pattern_order(alternative: Alternative) -> list[Item]:
+def _sort_items(alternative: Alternative) -> list[Item]:
     """Return the items of an alternative in the order of the pattern."""
     return sorted(alternative.items, key=lambda item: min(item_positions(item)))
 
