@@ -110,7 +110,8 @@ def compile_query(number: int, workload: Workload, tick: int | Fraction) -> Comp
     if conditions.needs_match:
         place = conditions.needs_match[0].span
         message = (
-            "this condition compares events that are not neighbours in every match, so it needs the matches themselves"
+            "this condition compares events that are not neighbours in every match, or computes with two at once, "
+            "so it needs the matches themselves"
         )
         return Diagnostic(message, place or query.span, query.name)
     channels, outputs = build_channels(query, positions)
