@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import motet
 from motet.compile import compile_workload
 from motet.explain.text import render_plan_text
 from motet.schema import EventSchema
+from tests.growth import measure_cpu_times
 
 MINUTE = 60_000_000
 COLUMNS = pa.schema([("time", pa.int64()), ("type", pa.string()), ("symbol", pa.string()), ("x", pa.float64())])
@@ -29,17 +30,6 @@ def random_events(count: int, types: str = "ABCDEFGH", duration: int = 40) -> pa
     )
 
 
-def cpu_times(table: pa.Table, queries: list[str]) -> list[float]:
-    """The least CPU time of each query, in turn so that all meet the same conditions."""
-    best = [float("inf")] * len(queries)
-    for _ in range(6):
-        for at, query in enumerate(queries):
-            began = time.process_time()
-            motet.run(table, query)
-            best[at] = min(best[at], time.process_time() - began)
-    return best
-
-
 @pytest.mark.parametrize("policy", ["SKIP TILL NEXT", "CONTIGUOUS"])
 @pytest.mark.parametrize(
     "pattern",
@@ -54,21 +44,22 @@ def test_a_longer_window_costs_nothing(pattern: str, policy: str) -> None:
     # Listing what skip-till-any finds would cost 64 times as much in a window of 4 times the length.
     table = random_events(16_000, duration=160)
     queries = [f"RETURN COUNT(*) PATTERN {pattern} WITHIN {seconds} s {policy}" for seconds in (4, 8, 16)]
-    short, middle, long = cpu_times(table, queries)
+    short, middle, long = measure_cpu_times(*(partial(motet.run, table, query) for query in queries), rounds=6)
     assert long < 1.5 * short
     assert middle < 1.5 * short
 
 
 def test_a_run_stops_where_a_condition_on_its_first_event_fails() -> None:
     # Each A is followed by thousands of B, of which the first is already too small.
-    count = 8_000
-    table = pa.table(
-        {"time": np.arange(count), "type": ["A", "B"] * (count // 2), "x": np.tile([1.0, 0.0], count // 2)}
-    )
-    query = "RETURN COUNT(*) PATTERN SEQ(A a, B+ b) WHERE a.x < b.x SKIP TILL NEXT"
-    began = time.process_time()
-    assert motet.run(table, query).num_rows == 0
-    assert time.process_time() - began < 2  # 16 million steps and more, were they taken
+    def run(count: int) -> None:
+        table = pa.table(
+            {"time": np.arange(count), "type": ["A", "B"] * (count // 2), "x": np.tile([1.0, 0.0], count // 2)}
+        )
+        query = "RETURN COUNT(*) PATTERN SEQ(A a, B+ b) WHERE a.x < b.x SKIP TILL NEXT"
+        assert motet.run(table, query).num_rows == 0
+
+    few, many = measure_cpu_times(partial(run, 16_000), partial(run, 64_000))
+    assert many < 8 * few  # 16 times and more, were all B looked at
 
 
 def bars(symbols: int, count: int) -> pa.Table:
