@@ -66,40 +66,43 @@ def count_units(expression: ex.Expression, tick: int | Fraction, columns: Mappin
     `columns` are the kinds of attributes, as `motet.model.kinds` has them.
     """
 
-    def change(part: ex.Expression) -> ex.Expression:
+    def convert(part: ex.Expression) -> ex.Expression:
         match part:
             case ex.Membership(operand, options):
-                operand, *counted = meet(operand, *options)
+                operand, *counted = convert_compared(operand, *options)
                 return replace(part, operand=operand, options=tuple(counted))
             case ex.Comparison() | ex.Arithmetic() | ex.Call():
-                changed = iter(meet(*ex.operands(part)))
+                changed = iter(convert_compared(*ex.operands(part)))
                 return ex.map_operands(part, lambda _: next(changed))
-        return ex.map_operands(part, change)
+        return ex.map_operands(part, convert)
 
-    def meet(*parts: ex.Expression) -> list[Any]:
+    def convert_compared(*parts: ex.Expression) -> list[Any]:
         kinds = [infer_kind(part, columns) for part in parts]
         if "ticks" not in kinds:
-            return list(map(change, parts))
-        return [count(part) if kind == "duration" else change(part) for part, kind in zip(parts, kinds, strict=True)]
+            return list(map(convert, parts))
+        return [
+            count_duration(part) if kind == "duration" else convert(part)
+            for part, kind in zip(parts, kinds, strict=True)
+        ]
 
-    def count(duration: ex.Expression) -> ex.Expression:
+    def count_duration(duration: ex.Expression) -> ex.Expression:
         match duration:
             case ex.Literal(dt.timedelta() as length):
                 units = Fraction(length // MICROSECOND) / tick
                 return ex.Literal(int(units) if units.denominator == 1 else float(units))
             case ex.Arithmetic(_, left, right) if "time" not in {infer_kind(left, columns), infer_kind(right, columns)}:
-                return ex.map_operands(duration, count_part)
+                return ex.map_operands(duration, count_units_of_part)
             case ex.Negative() | ex.Call():
-                return ex.map_operands(duration, count_part)
-        micros = ex.Arithmetic("/", change(duration), ex.Literal(MICROSECOND))
+                return ex.map_operands(duration, count_units_of_part)
+        micros = ex.Arithmetic("/", convert(duration), ex.Literal(MICROSECOND))
         if tick < 1:
             return ex.Arithmetic("*", micros, ex.Literal(int(1 / tick)))
         return ex.Arithmetic("/", micros, ex.Literal(int(tick)))
 
-    def count_part(part: ex.Expression) -> ex.Expression:
-        return count(part) if infer_kind(part, columns) == "duration" else change(part)
+    def count_units_of_part(part: ex.Expression) -> ex.Expression:
+        return count_duration(part) if infer_kind(part, columns) == "duration" else convert(part)
 
-    return change(expression)
+    return convert(expression)
 
 
 def evaluate_expression(expression: ex.Expression, scope: EvaluationScope) -> Any:

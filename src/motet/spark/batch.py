@@ -35,7 +35,7 @@ from motet.spark.dataframes import (
     prepare_events,
     to_spark_schema,
 )
-from motet.spark.parquet import FileScan, find_scan, split_files
+from motet.spark.parquet import FileScan, split_files
 from motet.spark.sample import RowSampler, compile_for, make_sampler
 from motet.spark.serialization import CachedPickle
 from motet.spark.session import local_session
@@ -223,7 +223,7 @@ class BatchJob:
         schema = self.program.schema
         columns = pa.schema([schema.columns.field(name) for name in branch.columns])
         events = self.events.select(*map(column, branch.columns))
-        scan = find_scan(events, columns)
+        scan = self.sampler.find_scan(events, columns)
         layout, relevant_share = self._choose_layout(events, scan, columns, branch)
         types = None if branch.types is None else tuple(sorted(branch.types))
         plan = ShufflePlan(schema, columns, branch.partition, types, _can_encode_types(branch, schema), layout)

@@ -59,6 +59,14 @@ class FileScan:
         """Whether it is nothing but columns of the files, by their own names."""
         return not self.conditions and self.outputs == tuple(("column", name) for name in self.columns.names)
 
+    def select(self, columns: pa.Schema) -> FileScan:
+        """Return a scan for some of the columns."""
+        known = dict(zip(self.columns.names, self.outputs, strict=True))
+        outputs = tuple(known[name] for name in columns.names)
+        used = sorted(set().union(*map(list_columns, (*outputs, *self.conditions))))
+        stored = pa.schema([self.stored.field(name) for name in used])
+        return FileScan(self.files, stored, columns, outputs, self.conditions)
+
     def can_encode(self, name: str) -> bool:
         """Return whether a column can be read as a dictionary."""
         return bool(self.outputs[self.columns.names.index(name)][0] == "column")

@@ -74,9 +74,24 @@ class RowSampler:
     columns: pa.Schema
 
     @cached_property
+    def scan(self) -> FileScan | None:
+        """How the columns are computed of local parquet files; None if only Spark can tell."""
+        return find_scan(self.events.select(*map(column, self.columns.names)), self.columns)
+
+    def find_scan(self, events: DataFrame, columns: pa.Schema) -> FileScan | None:
+        """Return how the same events with these columns are computed of files: by what is known of all columns, where
+        they are among them.
+        """
+        others = set(columns.names) - set(self.columns.names)
+        if not others and self.scan is not None:
+            return self.scan.select(columns)
+        return find_scan(events, columns) if others or len(columns) < len(self.columns) else None
+
+    @cached_property
     def first_rows(self) -> FirstRows:
         """The first rows; Spark computes few others for them. Raises `DataError`."""
-        numbered = self.events.select(*map(column, self.columns.names), sf.monotonically_increasing_id().alias(PLACE))
+        place = sf.expr(f"monotonically_increasing_id() AS `{PLACE}`")
+        numbered = self.events.select(*map(column, self.columns.names), place)
         limited = _limit_partitions(numbered)
         chosen = numbered.limit(WHOLE_BELOW + 1) if limited is None else limited
         like_rest = not SORTED_PLAN.search(_explain(chosen))
@@ -121,7 +136,7 @@ def sample_dataframe(sampler: RowSampler, schema: EventSchema) -> SampledRows:
     """Return a sample of a DataFrame: of its files, where tasks would read them and they tell how far times reach; else
     of the first rows that Spark brings, which are all where there are few.
     """
-    scan = find_scan(sampler.events.select(*map(column, sampler.columns.names)), sampler.columns)
+    scan = sampler.scan
     if scan is None or not scan.keeps_range(schema.time):
         return sampler.first_rows.sample(schema)
     read = sample_events(_open_files(scan, schema), scan.stored.names, schema)
@@ -151,9 +166,9 @@ def _limit_partitions(numbered: DataFrame) -> DataFrame | None:
     spark: Any = numbered.sparkSession
     datasets = spark.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
     rows = type(internal)(datasets.ofRows(internal._jdf.sparkSession(), of_each), spark)
-    partition = sf.shiftright(column(PLACE), PLACE_BITS)
-    place = column(PLACE).bitwiseAND((1 << PLACE_BITS) - 1)
-    return cast("DataFrame", rows.filter(place * (partition + 1) <= WHOLE_BELOW))
+    # One text for all: each function called by its name would be a call to the JVM.
+    place, partition = f"(`{PLACE}` & {(1 << PLACE_BITS) - 1})", f"shiftright(`{PLACE}`, {PLACE_BITS})"
+    return cast("DataFrame", rows.filter(f"{place} * ({partition} + 1) <= {WHOLE_BELOW}"))
 
 
 def _explain(rows: DataFrame) -> str:

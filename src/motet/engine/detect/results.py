@@ -223,11 +223,6 @@ class DecodedColumns(Mapping[str, pa.Array]):
         return name in self.events.column_names
 
 
-def decode_columns(events: pa.Table) -> dict[str, pa.Array]:
-    """Return all columns that rows of matches are made of, decoded."""
-    return dict(DecodedColumns(events))
-
-
 def _cast_to(values: Any, wanted: pa.DataType) -> Any:
     if values.type == wanted:
         return values

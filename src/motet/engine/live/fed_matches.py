@@ -19,7 +19,7 @@ from motet.engine.detect.after_match import Candidates, TakenMatches, take_match
 from motet.engine.detect.bindings import check_overflow
 from motet.engine.detect.code import ExpressionCompiler
 from motet.engine.detect.query_run import QueryRun
-from motet.engine.detect.results import as_result_rows, decode_columns
+from motet.engine.detect.results import DecodedColumns, as_result_rows
 from motet.engine.detect.rules import QueryCode, build_query_conditions, build_rules, compile_conditions
 from motet.engine.detect.values import CompiledExpressions, Exactness, Key, PlannedColumns, is_exact
 from motet.engine.detect.windows import Bounds
@@ -500,7 +500,7 @@ class _PlainResults:
         for name, grouped in self.groups.items():
             columns[name] = self.fed.keys.columns[name].take(pa.array(found.key, mask=~grouped[reader]))
         places, rows = np.unique(self.fed.rows[found.event], return_inverse=True)
-        own = decode_columns(take(places))
+        own = DecodedColumns(take(places))
         names = schema.own_columns.names
         events = pa.RecordBatch.from_arrays([own[name] for name in names], names)
         label, entry = np.nonzero(self.shows[:, reader[owner], found.position])
@@ -547,8 +547,8 @@ class _FoundEvents:
         return self
 
     @cached_property
-    def event_columns(self) -> dict[str, pa.Array]:
-        return decode_columns(self.rows)
+    def event_columns(self) -> DecodedColumns:
+        return DecodedColumns(self.rows)
 
     @cached_property
     def expressions(self) -> CompiledExpressions:
