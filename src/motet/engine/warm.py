@@ -21,6 +21,7 @@ from motet.errors import RunError
 from motet.kernels.cache import FOLDER, fill_first_folder, load_only
 from motet.kernels.compiler import KERNELS, on_each_compilation
 from motet.kernels.numbering import FEWEST, RowIndex, TextIndex
+from motet.kernels.order import order_by_key, sort_disordered
 from motet.kernels.resume import extend_states, renumber_states
 from motet.kernels.state_migration import NodeSources, merge_states
 from motet.kernels.totals import list_layouts, make_layout
@@ -133,6 +134,8 @@ def _warm_slots_and_stacks() -> None:
     # More than an index holds at first, so that it grows.
     number_texts(TextIndex(), pa.array([str(number) for number in range(2 * FEWEST)]))
     RowIndex(1).number(np.zeros((2 * FEWEST, 1), np.int64))
+    keys, times = np.zeros(2, np.int32), np.array([2, 1])
+    sort_disordered(*order_by_key(keys, times, 1), times)
     nothing, none = np.zeros(1, np.int64), np.zeros(0, np.int64)
     numbers, flags, layout = np.zeros(1, np.int32), np.zeros(1, np.bool_), make_layout(0, 0, 0)
     extend_states(nothing, none, layout, make_layout(0, 0, 0, extended=True), False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from motet.kernels.arrays import Flags, Ints, SmallInts
-from motet.kernels.jit import kernel
+from motet.kernels.jit import inner, kernel
 
 
 def order_by_key(keys: SmallInts, time: Ints, count: int) -> tuple[Ints, Ints, Flags]:
@@ -38,12 +38,57 @@ def _order_by_key(keys: SmallInts, time: Ints, at: Ints, order: Ints, last: Ints
 
 
 def sort_disordered(order: Ints, offsets: Ints, disordered: Flags, time: Ints) -> None:
-    """Sort the events of each disordered key by time, in place. O(n log n) of those keys."""
-    sizes = np.diff(offsets)
-    places = np.flatnonzero(np.repeat(disordered, sizes))
-    rows = order[places]
-    key = np.repeat(np.flatnonzero(disordered), sizes[disordered])
-    order[places] = rows[np.lexsort((time[rows], key))]
+    """Sort the events of each disordered key by time, in place and stably.
+
+    It merges stretches that are in order, O(n log s) for keys of n events in s stretches.
+    """
+    most = int(np.diff(offsets)[disordered].max(initial=0))
+    _sort_disordered(order, offsets, disordered, time, *(np.empty(most, np.int64) for _ in range(3)))
+
+
+@kernel
+def _sort_disordered(
+    order: Ints, offsets: Ints, disordered: Flags, time: Ints, times: Ints, other_times: Ints, other_rows: Ints
+) -> None:
+    """Sort by help of room for the events of any one key. O(n log s) for keys of n events in s stretches in order."""
+    for key in range(disordered.size):
+        if disordered[key]:
+            rows = order[offsets[key] : offsets[key + 1]]
+            for at in range(rows.size):
+                times[at] = time[rows[at]]
+            while _merge_stretches(times[: rows.size], rows, other_times, other_rows) > 1:
+                pass
+
+
+@inner
+def _merge_stretches(times: Ints, rows: Ints, other_times: Ints, other_rows: Ints) -> int:
+    """Merge every two neighbouring stretches that are in order; return how many there are then. O(n)."""
+    size, count, begin = times.size, 0, 0
+    while begin < size:
+        middle = _find_end(times, begin)
+        end = _find_end(times, middle) if middle < size else size
+        one, two = begin, middle
+        for at in range(begin, end):
+            if two == end or (one < middle and times[one] <= times[two]):
+                other_times[at], other_rows[at] = times[one], rows[one]
+                one += 1
+            else:
+                other_times[at], other_rows[at] = times[two], rows[two]
+                two += 1
+        count += 1
+        begin = end
+    for at in range(size):
+        times[at], rows[at] = other_times[at], other_rows[at]
+    return count
+
+
+@inner
+def _find_end(times: Ints, begin: int) -> int:
+    """Return where the stretch in order that begins there ends."""
+    end = begin + 1
+    while end < times.size and times[end - 1] <= times[end]:
+        end += 1
+    return end
 
 
 def rank_events(time: Ints, offsets: Ints) -> tuple[Ints, Ints]:

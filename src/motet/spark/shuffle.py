@@ -92,6 +92,8 @@ class ShufflePlan:
                 slice_of_key = place if place in bounds else None
                 found.setdefault(slice_of_key, []).append(table_from_ipc(blob.as_buffer()))
         for place, tables in found.items():
+            # They arrive in any order; in that of their times there is less to sort.
+            tables.sort(key=lambda rows: int(read_times(rows.slice(0, 1), self.schema)[0]))
             yield self._to_names(pa.concat_tables(tables)), (None, None) if place is None else bounds[place]
 
     @property
