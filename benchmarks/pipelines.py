@@ -130,8 +130,8 @@ def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
 
 def describe_batch(results: DataFrame) -> str:
     """Say what tasks executed for results once an action is done: units of motet's program, or an identity."""
-    run: batch.SparkRun | None = getattr(results, "motet", None)
-    return "identity" if run is None else describe_units([each.describe() for each in run.executed()])
+    run = getattr(results, "motet", None)  # a column of that name, on Connect, where there is no run
+    return "identity" if not isinstance(run, batch.SparkRun) else describe_units([each.describe() for each in run.executed()])
 
 
 def describe_stream(program: Program) -> str:
