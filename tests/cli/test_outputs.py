@@ -211,10 +211,13 @@ def test_tables_of_a_lakehouse_are_written_by_spark(
     assert (outcome.status, "is written by Spark: add --engine spark" in outcome.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("format", [[], ["--format", "iceberg"]])
 @pytest.mark.parametrize("name", ["new.iceberg", "new.iceberg/", "old.iceberg", "old.iceberg/"])
-def test_iceberg_has_no_tables_at_paths(motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str) -> None:
+def test_iceberg_has_no_tables_at_paths(
+    motet: Motet, queries: Path, events: Path, tmp_path: Path, name: str, format: list[str]
+) -> None:
     (tmp_path / "old.iceberg").mkdir()
-    outcome = motet("run", queries, "--events", events, "--output", f"{tmp_path}/{name}")
+    outcome = motet("run", queries, "--events", events, "--output", f"{tmp_path}/{name}", *format)
     assert (outcome.status, f"--output {name[:3]} --format iceberg" in outcome.stderr) == (2, True)
     assert not (tmp_path / "new.iceberg").exists()
     assert not list((tmp_path / "old.iceberg").iterdir())

@@ -80,7 +80,7 @@ def choose_format(output: str | Path | None) -> OutputFormat:
     if found in LAKES:  # such a table is a folder, too
         return found
     if target.suffix.lower() == ".iceberg":
-        raise DataError(f"Iceberg has tables of a catalog only: write --output {target.stem} --format iceberg")
+        return OutputFormat.ICEBERG
     if names_folder(output):
         return OutputFormat.PARQUET
     if target.exists() and not target.is_file():
@@ -101,6 +101,8 @@ def resolve_target(output: str | Path, format: OutputFormat) -> Path | None:
     if str(output) in STDOUT:
         return None
     target = Path(output)
+    if format is OutputFormat.ICEBERG and target.suffix.lower() == ".iceberg":
+        raise DataError(f"Iceberg has tables of a catalog only: write --output {target.stem} --format iceberg")
     if format in LAKES:
         return target
     if names_folder(output) and format is OutputFormat.DUCKDB:
