@@ -131,7 +131,11 @@ def run_engine(events: DataFrame, workload: Workload) -> DataFrame:
 def describe_batch(results: DataFrame) -> str:
     """Say what tasks executed for results once an action is done: units of motet's program, or an identity."""
     run = getattr(results, "motet", None)  # a column of that name, on Connect, where there is no run
-    return "identity" if not isinstance(run, batch.SparkRun) else describe_units([each.describe() for each in run.executed()])
+    return (
+        "identity"
+        if not isinstance(run, batch.SparkRun)
+        else describe_units([each.describe() for each in run.executed()])
+    )
 
 
 def describe_stream(program: Program) -> str:
