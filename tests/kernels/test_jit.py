@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from operator import attrgetter
 
 import numba
 import pytest
@@ -87,6 +89,20 @@ def test_kernels_have_few_arguments_and_say_what_they_do() -> None:
     for name, function in compiled_functions().items():
         assert len(inspect.signature(function.py_func).parameters) <= 10, name
         assert name.startswith("_") or function.py_func.__doc__, name
+
+
+@with_compiler
+def test_every_kernel_states_its_complexity_or_who_does() -> None:
+    compiled_functions()  # imports every module of kernels
+    silent = []
+    for one in KERNELS:
+        function = one.py_func
+        module = sys.modules[function.__module__]
+        references = re.findall(r"`([\w.]+)`", function.__doc__ or "")
+        callers = [attrgetter(name)(module) for name in references if hasattr(module, name.split(".")[0])]
+        if not any("O(" in (each.__doc__ or "") for each in [function, *callers]):
+            silent.append(f"{module.__name__}.{function.__name__}")
+    assert silent == []
 
 
 def test_plain_kernels_never_join_compiled_ones() -> None:

@@ -21,6 +21,7 @@ def first_events(found: Matches, time: Ints) -> Ints:
 
 @kernel
 def _first_events(found: Matches, time: Ints, first: Ints) -> None:
+    """Fill in the first event of each match; see `first_events`."""
     for match in range(found.key.size):
         best = found.begin[match]
         for at in range(found.begin[match] + 1, found.begin[match + 1]):
@@ -136,7 +137,9 @@ def _take_occurrences(events: KeyedEvents, places: Ints, oldest: Ints, latest: I
 def _take_in_windows(
     events: KeyedEvents, places: Ints, oldest: Ints, within: int, slide: int, latest: Ints, out: Occurrences
 ) -> int:
-    """Fill in the matches that each window takes, or only count them if there is no room for any."""
+    """Fill in the matches that each window takes, or only count them if there is no room for any; see
+    `take_occurrences`.
+    """
     time = events.time
     count = 0
     for key in range(events.offsets.size - 1):
@@ -208,6 +211,7 @@ def _take_from_each(
     """Fill in the match of each first event that has one; return how many there are. See `take_from_each`.
 
     `following[p, e]` is the earliest event after event e of a key that may be bound to position p + 1, -1 if none.
+    O(events * positions).
     """
     time, length = events.time, later.size
     count = 0

@@ -24,6 +24,7 @@ def sum_groups(order: Ints, offsets: Ints, ints: Ints, layout: Layout) -> Ints:
 
 @kernel
 def _sum_groups(order: Ints, offsets: Ints, rows: Totals, sums: Totals) -> None:
+    """Fill in the sums; see `sum_groups`."""
     for group in range(offsets.size - 1):
         for at in range(offsets[group], offsets[group + 1]):
             add_total(rows, order[at], sums, group)
@@ -67,6 +68,7 @@ class SweepRows(NamedTuple):
 
 @kernel
 def _sweep_groups(rows: SweepRows, values: Totals, tree: Totals, found: Ints, sums: Totals) -> int:
+    """Fill in the rows found and their sums, and return how many there are; see `sweep_groups`."""
     order, offsets = rows.order, rows.offsets
     size = 0
     for group in range(offsets.size - 1):

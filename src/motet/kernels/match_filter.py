@@ -255,6 +255,7 @@ def filter_matches(matches: Matches, context: MatchContext) -> Flags:
 
 @kernel
 def _filter_matches(matches: Matches, context: MatchContext, kept: Flags) -> None:
+    """Mark the matches to keep; see `filter_matches`."""
     rules, work = context.rules, context.work
     for m in range(matches.key.size):
         bind_match(matches, m, rules.slot, work.scope)
@@ -460,6 +461,7 @@ def check_outer_absences(
 def _check_outer_absences(
     matches: Matches, windows: MatchWindows, absences: OuterAbsences, context: MatchContext, clear: Flags, since: Ints
 ) -> None:
+    """Fill in what `check_outer_absences` returns."""
     time = context.partition.time
     for at in range(windows.match.size):
         m = windows.match[at]
@@ -509,6 +511,7 @@ def _evaluate_matches(
     work: MatchScratch,
     results: Results,
 ) -> None:
+    """Fill in the values; see `evaluate_matches`."""
     scope, stack = work.scope, work.stack
     for m in range(matches.key.size):
         bind_match(matches, m, slot, scope)

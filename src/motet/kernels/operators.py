@@ -994,6 +994,7 @@ def flatten_bindings(
 def _flatten_bindings(
     columns: Ints, places: SmallInts, positions: SmallInts, bundles: Bundles, position: SmallInts, event: Ints
 ) -> None:
+    """Fill in the positions and events; see `flatten_bindings`."""
     to = 0
     for row in range(columns.shape[1]):
         for item in range(columns.shape[0]):

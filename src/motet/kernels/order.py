@@ -27,7 +27,7 @@ def order_by_key(keys: SmallInts, time: Ints, count: int) -> tuple[Ints, Ints, F
 
 @kernel
 def _order_by_key(keys: SmallInts, time: Ints, at: Ints, order: Ints, last: Ints, disordered: Flags) -> None:
-    """Fill in the order and which keys are disordered; `at` is where the next event of each key goes."""
+    """Fill in the order and which keys are disordered; `at` is where the next event of each key goes. O(n)."""
     for e in range(keys.size):
         key = keys[e]
         order[at[key]] = e

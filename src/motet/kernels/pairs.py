@@ -210,7 +210,7 @@ def _run_keys(
     written: States,
     wake: Ints,
 ) -> int:
-    """Run on through all keys, unless some room runs out (then call again)."""
+    """Run on through all keys, unless some room runs out (then call again); see `run_pairs`."""
     words = state.words
     saves = window.until < MAX_TIME
     for key in range(words[KEY], events.offsets.size - 1):

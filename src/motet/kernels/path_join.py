@@ -62,7 +62,7 @@ def _find_ends_for_rows(
     owner: Ints,
     ends: PathEnds,
 ) -> int:
-    """Write the ends as far as there is room, and return how many there are."""
+    """Write the ends as far as there is room, and return how many there are; see `find_path_ends_for_rows`."""
     count = 0
     key = 0
     for row in range(start, stop):
@@ -99,7 +99,7 @@ def filter_paths(
     columns: Ints, owner: Ints, paths: PathList, table: PathJoinTable, bundles: Bundles, absences: Absences
 ) -> Flags:
     """Return which paths share no event with their outer row where they must not, and have nothing absent in their
-    gaps.
+    gaps. O(events of a path * items of its row), and O(log n) for each gap.
     """
     kept = np.ones(len(owner), np.bool_)
     _filter_paths(columns, owner, paths, table, bundles, absences, kept)
@@ -110,6 +110,7 @@ def filter_paths(
 def _filter_paths(
     columns: Ints, owner: Ints, paths: PathList, table: PathJoinTable, bundles: Bundles, absences: Absences, kept: Flags
 ) -> None:
+    """Clear the marks of paths that do not fit; see `filter_paths`."""
     ours = columns.shape[0]
     for p in range(owner.size):
         row = owner[p]

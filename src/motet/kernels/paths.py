@@ -136,7 +136,7 @@ class EdgeProgress(NamedTuple):
 
 @kernel
 def _latest_starts(line: PathGraph, starts: PathStarts, absences: Absences, at: Ints, progress: EdgeProgress) -> None:
-    """Fill in the starts; `at` and `progress` are scratch memory for a row of each item and edge."""
+    """Fill in the starts (see `latest_starts`); `at` and `progress` are scratch memory for each item and edge."""
     items = line.offsets.shape[0]
     latest, so_far = starts.latest, starts.so_far
     for key in range(line.offsets.shape[1] - 1):

@@ -92,6 +92,7 @@ def gather_states(words: Ints, begins: Ints, sizes: Ints) -> tuple[Ints, Ints]:
 
 @kernel
 def _gather_words(words: Ints, begins: Ints, offsets: Ints, found: Ints) -> None:
+    """Copy the words of each state; see `gather_states`."""
     for state in range(begins.size):
         shift = begins[state] - offsets[state]
         for at in range(offsets[state], offsets[state + 1]):
@@ -176,7 +177,7 @@ def _run(
 def _run_keys(
     state: SlotState, totals: Totals, output: ResultRows, inputs: Inputs, saved: States, written: States, wake: Ints
 ) -> int:
-    """Run on through all keys, unless some room runs out (then call again)."""
+    """Run on through all keys, unless some room runs out (then call again); see `run_slots`."""
     events, queries, window = inputs.events, inputs.queries, inputs.window
     saves = window.until < MAX_TIME
     most = max_state_size(state, totals) if saves else np.int64(0)
@@ -382,6 +383,7 @@ def extend_states(offsets: Ints, words: Ints, small: Layout, large: Layout, star
 
 @kernel
 def _extend_states(saved: States, written: States, small: Layout, large: Layout, starts: bool) -> None:
+    """Fill in the states with extended totals; see `extend_states`."""
     words = saved.words
     to = 0
     for key in range(saved.offsets.size - 1):
@@ -450,6 +452,7 @@ def _renumber_states(
     queries: SmallInts,
     negs: SmallInts,
 ) -> None:
+    """Fill in the states with the new numbers; see `renumber_states`."""
     words = written.words
     to = 0
     for key in range(saved.offsets.size - 1):

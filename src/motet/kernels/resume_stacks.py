@@ -336,7 +336,7 @@ def max_record_size(queries: Queries, stacks: Stacks) -> int:
 
 @kernel
 def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inputs, keys: FedKeys) -> int:
-    """Run on through all keys, unless some room runs out (then call again)."""
+    """Run on through all keys, unless some room runs out (then call again); see `StackRun.run`."""
     words = state.words
     is_fed = keys.heads.shape[0] > 0
     for key in range(words[KEY], keys.first.size):

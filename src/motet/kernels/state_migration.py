@@ -117,7 +117,7 @@ def _max_span(*sides: States) -> int:
 
 @kernel
 def _merge_keys(one: Side, other: Side, merged: Side, nodes: NodeSources, window: Window) -> int:
-    """Merge on through all keys, unless the room for states runs out (then call again)."""
+    """Merge on through all keys, unless the room for states runs out (then call again); see `merge_states`."""
     state, written, mode = merged.state, merged.saved, window.mode
     most = max_state_size(state, merged.totals)
     for key in range(state.words[KEY], written.offsets.size - 1):

@@ -395,7 +395,7 @@ class TrendRun:
 
 @kernel
 def _run_keys(trend: Trend, output: ResultRows, inputs: Inputs, keys: TrendKeys) -> int:
-    """Run on through all keys, unless some room runs out (then call again)."""
+    """Run on through all keys, unless some room runs out (then call again); see `TrendRun.run`."""
     state, totals, index, runs = trend.state, trend.totals, trend.index, trend.runs
     events, window, words, heads = inputs.events, inputs.window, state.words, keys.heads
     is_fed = heads.shape[0] > 0
