@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.baselines import motto_lcse
-from benchmarks.engine import compare_times, compile_plans, describe_runs
+from benchmarks.engine import compare_times, compile_plans, describe_run, describe_runs
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Experiment, Row, Seconds, Setting
 from motet.engine.detect.measured_rates import measure_rates
@@ -276,25 +276,25 @@ def vary_cores(setting: Setting) -> list[Row]:
         # Fresh processes: numba's threads do not survive a fork.
         with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
             run = partial(_find_in_stream, queries)
-            list(pool.map(run, streams))
+            ran = "; ".join(sorted({each for _, each in pool.map(run, streams)}))
             seconds, matches = [], 0
             for _ in range(setting.repeats):
                 began = time.perf_counter()
-                matches = sum(pool.map(run, streams))
+                matches = sum(count for count, _ in pool.map(run, streams))
                 seconds.append(time.perf_counter() - began)
         measured = Measurement.of(seconds)
         first = first or measured.median
         rate = measured.rate(sum(map(len, streams)) / 1e3)
-        rows.append({"cores": cores, "matches": matches, "wall s": measured, "speed-up": first / measured.median})
-        rows[-1]["k events/s"] = rate
+        row: Row = {"cores": cores, "matches": matches, "wall s": measured, "speed-up": first / measured.median}
+        rows.append({**row, "k events/s": rate, "ran": ran})
     return rows
 
 
-def _find_in_stream(queries: Workload, events: pa.Table) -> int:
-    """Plan and run by MOTTO, and return how many matches leave."""
+def _find_in_stream(queries: Workload, events: pa.Table) -> tuple[int, str]:
+    """Plan and run by MOTTO, and return how many matches leave, and what was executed."""
     pa.set_cpu_count(1)
-    program = compile_plans(queries, events, {"": Options(optimizer="motto", budget=0.5)})[""]
-    return _count_matches(LocalRun(program), events)
+    run = LocalRun(compile_plans(queries, events, {"": Options(optimizer="motto", budget=0.5)})[""])
+    return _count_matches(run, events), describe_run(run.executed)
 
 
 def vary_kind(setting: Setting) -> list[Row]:

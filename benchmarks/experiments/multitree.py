@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.baselines import spass, tabu
-from benchmarks.engine import compare_times, compile_plans, count_matches, time_programs
+from benchmarks.engine import Executed, compare_times, compile_plans, count_matches, describe_runs, time_programs
 from benchmarks.measure import Measurement, run_interleaved
 from benchmarks.registry import Axes, Claim, Experiment, Row, Seconds, Setting
 from benchmarks.run import get_median
@@ -306,16 +306,21 @@ def measure_adaptation(setting: Setting) -> list[Row]:
             "static": partial(run_in_pieces, compiled, table, None),
             "adaptive": partial(run_in_pieces, compiled, table, DetectReplanPolicy()),
         }
-        timings = run_interleaved(cases, setting.repeats, time.process_time)
-        rows.append({"events between changes": stretch or "all", **compare_times(timings, "adaptive", base="static")})
+        ran = describe_runs({name: case() for name, case in cases.items()})
+        timings = run_interleaved(cases, setting.repeats, time.process_time, warm=False)
+        row = compare_times(timings, "adaptive", base="static")
+        rows.append({"events between changes": stretch or "all", **row, "ran": f"at the end: {ran}"})
     return rows
 
 
-def run_in_pieces(program: Program, table: pa.Table, drift: DetectReplanPolicy | None) -> int:
-    """Run over one piece of a table after another, as a stream comes, and return how many results leave."""
+def run_in_pieces(program: Program, table: pa.Table, drift: DetectReplanPolicy | None) -> Executed:
+    """Run over one piece of a table after another, as a stream comes, and return what was executed for the last."""
     branch = program.detect[0]
     run = DetectRun(program, branch, planning=BranchPlanner(branch, program.options, drift))
-    return sum(len(found) for start in range(0, len(table), BATCH) for found in run.process(table.slice(start, BATCH)))
+    for start in range(0, len(table), BATCH):
+        for _ in run.process(table.slice(start, BATCH)):
+            pass
+    return [] if run.executed is None else [run.executed]
 
 
 EXPERIMENTS = (

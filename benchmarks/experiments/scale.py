@@ -117,9 +117,9 @@ def run_long_batch(setting: Setting) -> list[Row]:
         part, end = samples[first + 1 : last + 1], samples[last]
         rate = (end["rows"] - before["rows"]) / 1e6 / max((end["minute"] - before["minute"]) * 60, 1e-9)
         memory = Measurement.of([each["bytes"] / 1e9 for each in part])
-        rows.append({"minute": end["minute"], "M rows/s": rate, "memory GB": memory, "M rows": end["rows"] / 1e6})
+        done_rows = end["rows"] / 1e6
+        rows.append({"minute": end["minute"], "M rows/s": rate, "memory GB": memory, "M rows": done_rows, "ran": ran})
         before = end
-    rows[-1]["ran"] = ran
     return rows
 
 
@@ -157,11 +157,14 @@ def measure_costs(setting: Setting) -> list[Row]:
                 "merge": lambda read=read: pipelines.run_engine(read(), workload),  # type: ignore[misc]
             }
             spent: Timings = {step: [] for step in steps}
+            ran: dict[str, str] = {}
 
-            def run(step: str, steps: Any = steps, spent: Any = spent) -> None:
+            def run(step: str, steps: Any = steps, spent: Any = spent, ran: Any = ran) -> None:
                 before = read_tree_cpu(os.getpid())
-                pipelines.consume(steps[step]())
+                results = steps[step]()
+                pipelines.consume(results)
                 spent[step].append(read_tree_cpu(os.getpid()) - before)
+                ran[step] = pipelines.describe_batch(results)
 
             run_interleaved({step: partial(run, step) for step in steps}, setting.repeats)
             # The least of each is what others that run beside disturb least.
@@ -175,6 +178,7 @@ def measure_costs(setting: Setting) -> list[Row]:
                     **{f"{part}, CPU s": seconds for part, seconds in parts.items()},
                     "M events a core hour": events / 1e6 / (whole / 3600),
                     **{f"{part}, core hours for 10 billion": seconds * per_day for part, seconds in parts.items()},
+                    "ran": ran["merge"],
                 }
             )
         session.stop()

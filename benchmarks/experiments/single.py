@@ -15,7 +15,7 @@ from benchmarks.engine import compile_plans, describe_run, list_executed, time_p
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import ecommerce, make_data_centre_log, make_item_queries
-from motet.compile import compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.encode import encode_branch, select_unit_events
 from motet.engine.local import run_table
 from motet.engine.run import run_unit
@@ -43,9 +43,13 @@ def measure_continuous(setting: Setting) -> list[Row]:
     pa.set_cpu_count(1)
     table = make_letters(events, 1)
     cases: dict[str, Callable[[], object]] = {}
+    ran: dict[str, str] = {}
     for window in WINDOWS:
-        cases[f"arrays to results, {window:,} events in the window"] = prepare_arrays_run(table, window)
-        cases[f"Arrow table to result table, {window:,}"] = prepare_table_run(table, window)
+        text = f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"
+        program = compile_workload(parse(text), EventSchema(table.schema))
+        names = f"arrays to results, {window:,} events in the window", f"Arrow table to result table, {window:,}"
+        cases |= zip(names, (prepare_arrays_run(program, table), partial(run_table, program, table)), strict=True)
+        ran |= dict.fromkeys(names, describe_run(list_executed(program, table)))
     timings = run_interleaved(cases, setting.repeats, time.process_time)
     first = next(iter(timings.values()))
     return [
@@ -53,25 +57,19 @@ def measure_continuous(setting: Setting) -> list[Row]:
             "case": name,
             "M events/s": Measurement.of(times).rate(events / 1e6),
             "time against the first": compute_ratio(times, first),
+            "ran": ran[name],
         }
         for name, times in timings.items()
     ]
 
 
-def prepare_arrays_run(table: pa.Table, window: int) -> Callable[[], object]:
+def prepare_arrays_run(program: Program, table: pa.Table) -> Callable[[], object]:
     """Return a run of the engine proper: events as arrays in order, results as arrays."""
-    program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
     branch = program.branches[0]
     encoded = encode_branch(program, branch, table)
     unit = branch.units[0]
     events, _ = select_unit_events(encoded, unit)
     return partial(run_unit, unit, encoded, events)
-
-
-def prepare_table_run(table: pa.Table, window: int) -> Callable[[], object]:
-    """Return a whole run in process."""
-    program = compile_workload(parse(f"RETURN COUNT(*) PATTERN A, B, C WITHIN {window} us"), EventSchema(table.schema))
-    return partial(run_table, program, table)
 
 
 WINDOWS_OF_TEN_SECONDS = ("WITHIN 10 s", "WITHIN 10 s SLIDE 10 s", "WITHIN 10 s SLIDE 1 s")

@@ -361,7 +361,6 @@ COMMANDS = [
     "run right.motet --events right.csv --output nowhere/out.csv",
     "run right.motet --events right.csv --engine warp",
     "run right.motet --events right.csv --type typ",
-    "plan right.motet --events right.csv --statistics statistics.json",
     "plan right.motet --statistics nowhere.json",
     "plan right.motet --statistics statistics.json",
     "plan drawn.motet --format mermaid",

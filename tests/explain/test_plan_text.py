@@ -177,8 +177,8 @@ def test_a_run_says_what_was_executed() -> None:
     units = [unit for branch in found["branches"] for unit in branch["units"]]
     assert [each["signature"] for each in found["executed"]] == [unit["signature"] for unit in units]
     assert [each.keys() for each in found["executed"]] == [{"strategy", "queries", "shared", "signature"}] * len(units)
-    for unit in units:
-        assert f"executed {unit['signature']}" in str(plan)
+    for at, unit in enumerate(units, 1):
+        assert f"executed unit 1.{at} as planned: {unit['signature']}, 2 queries" in str(plan)
         assert unit["signature"] in plan.to_html()
     answer = motet.ask(events, TRIPS)
     assert [each.signature for each in answer.executed] == [unit["signature"] for unit in units]

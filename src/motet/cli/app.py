@@ -195,8 +195,6 @@ def plan(
     """
     from motet.cli import commands
 
-    if events and statistics is not None:
-        raise typer.BadParameter("give --events or --statistics, not both")
     if analyze and not events:
         raise typer.BadParameter("--analyze runs the queries: give --events")
     reading = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
@@ -236,6 +234,11 @@ def run(
     optimizer: Optimizer = "auto",
     statistics: StatisticsFile = None,
     budget: Budget = "10 s",
+    costs: Costs = "calibrated",
+    report: Annotated[
+        Path | None,
+        typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.", show_default=False),
+    ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     match_limit: MatchLimit = None,
     memory_limit: MemoryLimit = "4GiB",
@@ -265,13 +268,14 @@ def run(
         optimizer=optimizer,
         statistics=commands.read_statistics(statistics),
         budget=budget,
+        costs=costs,
         match_limit=match_limit,
         memory_limit=memory_limit,
         on_limit=on_limit,
     )
     target = engines.SparkTarget(master, conf or ())
     results = commands.ResultOutput.to(output, format, limit or None)
-    commands.run(file, table or events or [], options, engine, target, results)
+    commands.run(file, table or events or [], options, engine, target, results, report)
 
 
 @app.command()

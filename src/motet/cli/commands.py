@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from motet.cli.engines import (
 )
 from motet.cli.options import PlanFormat, ReaderEngine, ReportFormat, ResultFormat
 from motet.cli.report import COMPILING, say, warn
-from motet.cli.text_commands import write_text
+from motet.cli.text_commands import require_file, write_text
 from motet.compile import compile_workload
 from motet.engine.local import LocalRun, Outcome, sort_results
 from motet.errors import DataError, Diagnostic, MotetError, require_columns
@@ -227,8 +228,13 @@ def run(
     engine: Engine,
     target: SparkTarget,
     output: ResultOutput,
+    reported: Path | None = None,
 ) -> None:
-    """Run over files, or a table of Spark's catalog, write the results, and say how it went."""
+    """Run over files, or a table of Spark's catalog, write the results, and say how it went: in full as JSON where that
+    is asked for.
+    """
+    if reported is not None:
+        require_file(reported)
     if output.format in LAKES and engine != "spark":
         raise typer.BadParameter(f"a table of {output.format} is written by Spark: add --engine spark")
     workload = read(file)
@@ -257,6 +263,8 @@ def run(
             meter.begin("writing results")
             meter.results = len(outcome.table)
             output.write(outcome.table, workload)
+    if reported is not None:
+        write_text(render_run_json(outcome, meter.results, meter.seconds), reported)
     for note in notes(outcome, meter.results, meter.seconds):
         say(note)
     if not meter.results and outcome.rows:
@@ -309,6 +317,20 @@ def write_as_found(job: Job, output: ResultOutput, meter: Meter) -> Outcome:
             writer.write(sort_results(local.program, [table]))
             meter.results += len(table)
     return local.outcome([])
+
+
+def render_run_json(outcome: Outcome, found: int, seconds: float) -> str:
+    """Render how a run went as JSON."""
+    described = {
+        "rows": outcome.rows,
+        "set_aside": outcome.invalid_rows,
+        "results": found,
+        "seconds": round(seconds, 6),
+        "overflows": outcome.overflows,
+        "truncated": list(outcome.truncated),
+        "executed": [each.describe() for each in outcome.executed],
+    }
+    return json.dumps(described, indent=2, ensure_ascii=False)
 
 
 def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:

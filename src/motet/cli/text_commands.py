@@ -48,7 +48,12 @@ def write_text(text: str, output: Path | None = None) -> None:
         return
     from motet.io.writers import open_output
 
-    if not output.parent.is_dir() or output.is_dir():
-        raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")
+    require_file(output)
     with open_output(output) as stream:
         stream.write((text + "\n").encode())
+
+
+def require_file(output: Path) -> None:
+    """Raise `DataError` where no file can be written: at a folder, or in one that is not there."""
+    if not output.parent.is_dir() or output.is_dir():
+        raise DataError(f"{output} is a folder: name a file" if output.is_dir() else f"no folder {output.parent}")

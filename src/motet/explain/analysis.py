@@ -97,8 +97,7 @@ def format_run(plan: dict[str, Any]) -> Iterator[str]:
     yield f"ran in {actual['seconds']:.3f} s: {format_count(actual['rows'], 'row')} ({rate:,.0f} rows/s)"
     if actual["set_aside"]:
         yield f"  {format_count(actual['set_aside'], 'row')} set aside: no type, no time, or one out of range"
-    for each in plan["executed"]:
-        yield f"  executed {each['signature']}: {format_count(len(each['queries']), 'query')}"
+    yield from _format_executed(plan)
     for at, branch in enumerate(actual["branches"], 1):
         share = branch["seconds"] / max(actual["seconds"], 1e-9)
         yield f"  branch {at}: {format_count(branch['rows'], 'event')}, {branch['seconds']:.3f} s ({share:.0%})"
@@ -114,3 +113,18 @@ def format_run(plan: dict[str, Any]) -> Iterator[str]:
                 yield f"  node {node['node']}: {format_count(node['actual'], 'instance')}{expected}"
     for name, results in actual["results"].items():
         yield f"  {name}: {format_count(results, 'result')}"
+
+
+def _format_executed(plan: dict[str, Any]) -> Iterator[str]:
+    """Yield what was executed, and whether that is what was planned."""
+    units = {
+        unit["signature"]: f"unit {at}.{unit_at} as planned"
+        for at, branch in enumerate(plan["branches"], 1)
+        for unit_at, unit in enumerate(branch["units"], 1)
+    }
+    for each in plan["executed"]:
+        unit, queries = units.pop(each["signature"], "joins"), format_count(len(each["queries"]), "query")
+        shared = f", {format_count(len(each['shared']), 'part')} computed once" if each["shared"] else ""
+        yield f"  executed {unit}: {each['signature']}, {queries}{shared}"
+    for unit in units.values():
+        yield f"  not executed, for it had no events: {unit.removesuffix(' as planned')}"

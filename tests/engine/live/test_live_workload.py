@@ -54,12 +54,47 @@ def reversed_in_mid_stream() -> list[pa.Table]:
     return [events(begin, APART if begin < 100 else COMMON) for begin in range(0, 200, STEP)]
 
 
+def executed_as_planned(live: LiveWorkload) -> set[str]:
+    """The signatures of what was executed, which are those of the units that were planned."""
+    executed = {each.signature for each in live.executed}
+    assert executed == {unit.planned.signature for branch in live.program.branches for unit in branch.units}
+    return executed
+
+
+def test_a_stream_says_what_it_executed() -> None:
+    rows = pa.table({"time": [1, 2, 3], "type": ["A", "B", "C"], "k": [1, 1, 1], "x": [1, 2, 3]})
+    live = motet.live(
+        rows.schema,
+        """
+        QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 4 s SLIDE 2 s
+        QUERY two RETURN COUNT(*) PATTERN SEQ(A, B, C) GROUP BY k WITHIN 4 s SLIDE 2 s
+        QUERY now RETURN COUNT(*) PATTERN SEQ(A, C) GROUP BY k WITHIN 4 s
+        QUERY rising RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE a.x < b.x GROUP BY k WITHIN 4 s SLIDE 4 s
+        QUERY fed RETURN * PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 4 s
+        QUERY again RETURN * PATTERN SEQ(A a, B b) WHERE [k] WITHIN 4 s SLIDE 4 s AFTER MATCH SKIP PAST LAST EVENT
+        """,
+    )
+    assert live.executed == []
+    live.feed(rows)
+    live.finish()
+    ran = {each.queries: each for each in live.executed}
+    assert {queries: each.strategy for queries, each in ran.items()} == {
+        ("one", "two"): "panes",
+        ("now",): "stacks",
+        ("rising",): "trends",
+        ("fed",): "joins",
+        ("again",): "joins",  # its windows are searched
+    }
+    assert [each.part for each in ran["one", "two"].shared] == ["A, B"]
+
+
 @pytest.mark.parametrize("optimizer", ["auto", "gloria"])
 def test_rates_that_turn_round_in_mid_stream_lead_to_another_plan(optimizer: str) -> None:
     live = running(optimizer)
     tables = reversed_in_mid_stream()
     found = [live.feed(table) for table in tables[:10]]
     apart = query_groups(live.program)
+    ran_apart = executed_as_planned(live)
     assert [change.adopted for change in live.changes] == [True]
     assert frozenset({"short0", "long0"}) not in {frozenset(names) for names in apart if len(names) > 1}
     found += [live.feed(table) for table in tables[10:]]
@@ -67,6 +102,7 @@ def test_rates_that_turn_round_in_mid_stream_lead_to_another_plan(optimizer: str
     assert any(change.adopted for change in drifted)
     assert all(change.adopted == (change.saved > change.cost) for change in drifted)
     assert query_groups(live.program) == {frozenset(query.name for query in live.queries)}
+    assert executed_as_planned(live) != ran_apart
     found.append(live.finish())
     whole = motet.run(pa.concat_tables(tables), f"{SHORT}\n{LONG}", time_unit="ms")
     assert_same_results(pa.concat_tables(found), whole)

@@ -53,6 +53,7 @@ from motet.engine.partials import encode_groups, finish, merge, sweep_partitions
 from motet.engine.run import SLOT_MODES, run_unit_partials
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
+from motet.plans.execution import Execution
 from motet.plans.units import Strategy
 from motet.template.symbols import Symbol
 
@@ -118,6 +119,11 @@ class AggregateOperator(BranchOperator):
 
     def _find_bad_rows(self, rows: pa.Table, times: Times, watermark: int) -> Flags:
         return find_bad_rows(rows, self._check_rows)
+
+    @property
+    def executed(self) -> list[Execution]:
+        """See `BranchOperator.executed`."""
+        return [unit.planned for unit in self.times.units.values()]
 
     @property
     def row_queries(self) -> list[CompiledQuery]:

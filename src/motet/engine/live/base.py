@@ -32,6 +32,7 @@ from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
+from motet.plans.execution import Execution
 
 
 class MicroBatchResult(NamedTuple):
@@ -74,6 +75,11 @@ class BranchOperator(ABC):
         self.waiting_times = np.zeros(0, np.int64)
         self.retained = RetainedRows(self.added, int(MIN_TIME))
         self.times = UnitTimes()
+
+    @property
+    @abstractmethod
+    def executed(self) -> list[Execution]:
+        """What was executed so far, by unit."""
 
     def feed(self, events: pa.Table, watermark: int) -> MicroBatchResult:
         """Add the rows of a micro-batch and advance to a watermark; rows before it are late."""

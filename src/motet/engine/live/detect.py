@@ -34,7 +34,9 @@ from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
 from motet.model.query import AfterMatch
 from motet.plans.detect.build import PlannedQuery
+from motet.plans.detect.execution import describe_join_run
 from motet.plans.detect.query import DetectQuery
+from motet.plans.execution import Execution
 
 FEWEST_EVENTS = 256  # after which the joins of a young stream are planned again, ...
 WINDOWS_PER_PLAN = 8  # ... and windows after which those of an old one are
@@ -163,7 +165,14 @@ class DetectOperator(BranchOperator):
         self.contributions = OpenContributions(self.program)
         self._plan: list[PlannedQuery] = []
         self._search_planner: _SomeQueries | None = None
+        self._searched: Execution | None = None  # by the last search
         self._unplanned = self._plan_after = 0  # events since the last plan, and how many may come before the next
+
+    @property
+    def executed(self) -> list[Execution]:
+        """See `BranchOperator.executed`: the joins that are fed, and those of the last search."""
+        fed = [] if self.fed is None else [describe_join_run(self.fed.planned)]
+        return fed if self._searched is None else [*fed, self._searched]
 
     @property
     def row_queries(self) -> tuple[DetectQuery, ...]:
@@ -326,6 +335,7 @@ class DetectOperator(BranchOperator):
         added: list[pa.Table] = []
         for piece in run.process(rows.filter(pa.array(due)), self.watermark, watermark):
             (added if QUERY in piece.column_names else results).append(piece)
+        self._searched = run.executed or self._searched
         if not is_scattered:
             results += finish_results(added, program, self.watermark, watermark)
             if program.options.mode == "update":

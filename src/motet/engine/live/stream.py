@@ -20,6 +20,7 @@ from motet.engine.local import required_columns
 from motet.engine.partials import finish, merge, settle_overflows
 from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME, MIN_TIME
+from motet.plans.execution import Execution
 from motet.schema import decimals_to_doubles
 
 MOST_HELD_ROWS = 10_000  # what one pass over more would save is little beside what they cost
@@ -71,6 +72,11 @@ class Stream:
         spans = [query.span for branch in program.all_branches for query in branch.queries]
         waits = program.options.mode == "append" and not program.detect and all(span.slide for span in spans)
         self._windows = {(span.within, span.slide) for span in spans} if waits else set()
+
+    @property
+    def executed(self) -> list[Execution]:
+        """What was executed so far, by unit."""
+        return [each for branch in self.branches for each in branch.executed]
 
     @property
     def is_holding(self) -> bool:

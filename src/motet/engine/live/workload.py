@@ -19,6 +19,7 @@ from motet.errors import DataError, MotetError, did_you_mean
 from motet.kernels.tables import MAX_TIME, MIN_TIME
 from motet.model.query import Query, Workload
 from motet.options import Options
+from motet.plans.execution import Execution
 from motet.schema import EventSchema
 from motet.statistics.model import Statistics, format_partition, format_symbol
 
@@ -60,6 +61,13 @@ class LiveWorkload:
     @property
     def queries(self) -> tuple[Query, ...]:
         return self.program.workload.queries
+
+    @property
+    def executed(self) -> list[Execution]:
+        """What was executed since queries or plan last changed, by unit: the strategy, the queries, what they share,
+        and a signature of all that.
+        """
+        return self._stream.executed
 
     @property
     def _aggregates(self) -> list[AggregateOperator]:
