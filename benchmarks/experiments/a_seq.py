@@ -227,6 +227,12 @@ def describe_negation(rows: Rows) -> str:
     return ", ".join(f"{name} {cost:.2f} times" for name, cost in costs.items())
 
 
+def describe_growth(rows: Rows, column: str) -> str:
+    """State how many times as much the last row takes as the first, by two steps and by A-Seq."""
+    grown = {name: get_median(rows[-1][column + name]) / get_median(rows[0][column + name]) for name in LINES[:2]}
+    return ", ".join(f"{name} {times:.1f} times" for name, times in grown.items())
+
+
 OVER_A_SEQ = Claim(
     "motet online against A-Seq on the paper's executor, reading included",
     "",
@@ -285,6 +291,11 @@ EXPERIMENTS = (
                     f"{get_median(rows[-1]['online gains']):,.0f} on ours, at length {rows[-1]['length']}"
                 ),
             ),
+            Claim(
+                "objects as patterns get longer",
+                "two steps grow, A-Seq keeps one for each START event",
+                lambda rows: f"on the paper's executors {describe_growth(rows, 'objects: ')}",
+            ),
             OVER_A_SEQ,
         ),
         notes=OBJECTS,
@@ -297,7 +308,19 @@ EXPERIMENTS = (
         Seconds(3, 12),
         vary_window,
         Axes("window ms", LINES, "us an event", log_y=True),
-        (OVER_A_SEQ,),
+        (
+            Claim(
+                "time from the shortest window to the longest",
+                "two steps polynomial, A-Seq linear in the events of a window",
+                lambda rows: f"on the paper's executors {describe_growth(rows, '')}, at ten times the events",
+            ),
+            Claim(
+                "objects from the shortest window to the longest",
+                "as time does",
+                lambda rows: f"on the paper's executors {describe_growth(rows, 'objects: ')}",
+            ),
+            OVER_A_SEQ,
+        ),
         notes=OBJECTS,
     ),
     Experiment(
