@@ -1,25 +1,35 @@
-"""What one core does: a continuous sequence by the events in its window, occurrences that do not overlap, and the
-strategies for sliding windows.
+"""What one core does: a continuous sequence by the events in its window, occurrences that do not overlap, the
+strategies for sliding windows, and what share of a run its statistics take.
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from benchmarks.engine import compile_plans, describe_run, list_executed, time_programs
+import motet
+from benchmarks.engine import compile_plans, describe_run, describe_units, list_executed, time_programs
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import ecommerce, make_data_centre_log, make_item_queries
+from motet import pipeline
 from motet.compile import Program, compile_workload
+from motet.engine import sampling
 from motet.engine.encode import encode_branch, select_unit_events
 from motet.engine.local import run_table
 from motet.engine.run import run_unit
 from motet.language import parse
+from motet.model.query import Workload
 from motet.options import Options
 from motet.schema import EventSchema
 
@@ -153,7 +163,68 @@ def measure_data_centre(setting: Setting) -> list[Row]:
     ]
 
 
+def measure_samples(setting: Setting) -> list[Row]:
+    """Measure what share of a run goes into statistics: reading a sample of the events, and what is estimated of it."""
+    pa.set_cpu_count(1)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for events in setting.pick((20_000, 500_000), (20_000, 200_000, 2_000_000, 8_000_000)):
+            table = ecommerce(events)
+            file = Path(folder) / f"{events}.parquet"
+            pq.write_table(table, file)
+            for queries in (1, 20):
+                workload = make_item_queries(queries, 4, 10)
+                for source, kind in ((table, "memory"), (file, "parquet")):
+                    timings = run_interleaved(
+                        {"": partial(run_sampled, source, workload)}, 3 * setting.repeats, time.process_time
+                    )
+                    spent = [run_sampled(source, workload) for _ in range(3 * setting.repeats)]
+                    whole = Measurement.of(timings[""]).median
+                    rows.append(
+                        {
+                            "events": events,
+                            "queries": queries,
+                            "from": kind,
+                            "run, ms": whole * 1e3,
+                            "sample, ms": median(spent) * 1e3,
+                            "% of the run": 100 * median(spent) / whole,
+                            "ran": describe_units([each.describe() for each in motet.ask(source, workload).executed]),
+                        }
+                    )
+    return rows
+
+
+def run_sampled(source: pa.Table | Path, workload: Workload) -> float:
+    """Plan and run queries over a source, and return the CPU seconds that went into statistics."""
+    spent = 0.0
+
+    def timed(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            nonlocal spent
+            begin = time.process_time()
+            try:
+                return work(*arguments)
+            finally:
+                spent += time.process_time() - begin
+
+        return run
+
+    read = mock.patch.object(pipeline, "_read_sample", timed(pipeline._read_sample))
+    estimate = mock.patch.object(sampling, "estimate_statistics", timed(sampling.estimate_statistics))
+    with read, estimate:
+        motet.run(source, workload)
+    return spent
+
+
 EXPERIMENTS = (
+    Experiment(
+        "sample",
+        OURS,
+        "",
+        "what share of a run its statistics take, sampled from memory and from parquet, by number of events",
+        Seconds(8, 40),
+        measure_samples,
+    ),
     Experiment(
         "data-centre",
         OURS,
