@@ -166,6 +166,25 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession, text: str,
         motet.sql(text, {"ticks": spark.createDataFrame(make_ticks())})
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (f"SELECT nothing\nFROM ticks {V_SHAPE}", (1, 8)),
+        (f"SELECT low FROM ticks {V_SHAPE}\nWHERE low FRM 1", (7, 11)),
+        (f"SELECT low\nFROM nowhere {V_SHAPE}", (2, 6)),
+        (f"SELECT low FROM ticks {V_SHAPE.replace('COUNT(*) AS n', 'nothing(at) AS n')}", (3, 60)),
+    ],
+)
+def test_a_mistake_that_spark_finds_is_shown_in_its_place(
+    spark: SparkSession, text: str, place: tuple[int, int]
+) -> None:
+    with pytest.raises(QueryError, match="Spark: ") as caught:
+        motet.sql(text, {"ticks": spark.createDataFrame(make_ticks())})
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert (span.line, span.column) == place
+
+
 def test_days_are_refused_where_they_may_have_23_hours(spark: SparkSession) -> None:
     text = """SELECT * FROM t MATCH_RECOGNIZE (ORDER BY id MEASURES COUNT(*) AS n PATTERN (A B)
               DEFINE B AS B.at < COALESCE(A.at, B.at) + INTERVAL '{}')"""

@@ -25,6 +25,10 @@ ROWS = [1, 3, 2, 5]
         f"SELECT m.a, m.b FROM t {PAIR} AS m",
         f"SELECT m.a, m.b FROM t {PAIR} m WHERE a > 0 ORDER BY a;",
         f"SELECT first, second FROM t {PAIR} AS m (first, second)",
+        f"SELECT a, b FROM t AS q {PAIR.replace('id', 'q.id').replace('B.x > A.x', 'q.x > A.x')}",
+        f"SELECT a, b FROM t {PAIR.replace('id', 'T.ID').replace('B.x > A.x', 'ABS(t.x) > A.x AND t.x > PREV(t.x)')}",
+        f"SELECT a, b FROM (SELECT x, id FROM t) AS q(z, i) {PAIR.replace('id', 'q.i').replace('.x', '.z')}",
+        'SELECT a, b FROM t AS "my t" ' + PAIR.replace("id", '"my t".id').replace("B.x > A.x", "`My T`.x > A.x"),
         f"SELECT a, b FROM (SELECT * FROM t WHERE x > 0) {PAIR}",
         f"SELECT a, b FROM (SELECT id, x FROM t) AS s {PAIR}",
         f"SELECT a, b FROM (VALUES (1, 1), (2, 3), (3, 2), (4, 5)) AS v(id, x) {PAIR}",
@@ -136,6 +140,43 @@ def test_variables_of_the_caller_are_no_tables() -> None:
     assert len(hidden) == 1
     with pytest.raises(QueryError, match="hidden"):
         motet.sql("SELECT * FROM hidden")
+
+
+def test_a_name_of_the_relation_stands_behind_variables_and_before_columns() -> None:
+    rows = [{"id": at, "x": at * 10, "s": {"id": -at}} for at in (1, 2)]
+    text = "SELECT v FROM t AS {} MATCH_RECOGNIZE (ORDER BY id MEASURES {} AS v PATTERN ({} B))"
+    assert rows_of(text.format("a", "a.x", "A"), t=rows) == [(10,)]
+    assert rows_of(text.format("s", "s.id", "A"), t=rows) == [(2,)]
+    assert rows_of(text.format("q", "s.id + q.s.id", "A"), t=rows) == [(-4,)]
+    with pytest.raises(QueryError, match="'t' is no variable of PATTERN and no column"):
+        rows_of(text.format("q", "t.x", "A"), t=rows)
+
+
+LAG, FOO = "Window functions are not supported here", "Scalar Function with name foo does not exist"
+
+
+@pytest.mark.parametrize(
+    ("statement", "message", "place", "width"),
+    [
+        (f"SELECT nothing\nFROM t {PAIR}", 'Referenced column "nothing" not found', (1, 8), 7),
+        (f"SELECT 'é', a,\n foo(b) FROM t {PAIR} WHERE a > 1", FOO, (2, 2), 3),
+        (f"SELECT a\nFROM nowhere {PAIR}", "Table with name nowhere does not exist", (2, 6), 7),
+        (f"SELECT a FROM t {PAIR}\nWHERE a FRM 1", 'syntax error at or near "FRM"', (2, 9), 3),
+        (f"SELECT a FROM (SELECT nix FROM t)\n {PAIR}", 'Referenced column "nix" not found', (1, 23), 3),
+        (f"SELECT a FROM t {PAIR} AS m\nJOIN t ON m.idd = t.id", 'does not have a column named "idd"', (2, 11), 1),
+        ("SELECT a FROM t " + PAIR.replace(" MEASURES ", " MEASURES\nLAG(id) AS c, "), LAG, (2, 1), 7),
+        ("SELECT a FROM t " + PAIR.replace("B.x >", "id > 1 AND\nB.x > LAG(x) AND B.x >"), LAG, (2, 1), 12),
+        ("SELECT a FROM t " + PAIR.replace("ORDER", "PARTITION BY id,\nfoo(x) ORDER"), FOO, (2, 1), 6),
+    ],
+)
+def test_a_mistake_that_the_engine_finds_is_shown_in_its_place(
+    statement: str, message: str, place: tuple[int, int], width: int
+) -> None:
+    with pytest.raises(QueryError, match=message) as caught:
+        rows_of(statement, t=ROWS)
+    span = caught.value.diagnostics[0].span
+    assert span is not None
+    assert ((span.line, span.column), span.end - span.start) == (place, width)
 
 
 def test_a_mistake_is_shown_in_its_place() -> None:

@@ -60,6 +60,15 @@ class MatchClause:
         """The variables of the pattern."""
         return list_variables(self.pattern)
 
+    @property
+    def relation_name(self) -> str | None:
+        """The name of the relation, in lower case: its alias, or what the table itself is called."""
+        at = self.relation_end - 1
+        if self.sql.word(at) == ")":  # a subquery, or the columns behind an alias
+            at = self.sql.find_opening(at, self.first) - 1
+        name = self.sql.tokens[at].identifier if at >= self.first else None
+        return None if name is None else name.lower()
+
 
 _CLAUSES = (
     "PARTITION",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,9 @@ class ClauseDraft:
     leaves: dict[tuple[object, ...], int] = field(default_factory=dict)
     passed: list[int] = field(default_factory=list)
     select: list[tuple[str, str]] = field(default_factory=list)  # what the relation has: text and name
+    # The tokens of what the engine evaluates, by its text.
+    input_places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    measure_places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def select_inputs(self, relation: str) -> str:
         """Return the query that reads the input columns."""
@@ -134,7 +137,9 @@ class _Drafter:
         self.draft = ClauseDraft(clause, schema)
         self.variables = clause.variables
         self.names = Names(
-            {name.lower(): name for name in schema.names}, frozenset((*clause.variables, *clause.subsets))
+            {name.lower(): name for name in schema.names},
+            frozenset((*clause.variables, *clause.subsets)),
+            clause.relation_name,
         )
         self.draft.partition = [self.add_key(first, last, "PARTITION BY") for first, last in clause.partition]
         self.draft.order = [self.add_key(key.first, key.last, "ORDER BY") for key in clause.order]
@@ -150,7 +155,7 @@ class _Drafter:
 
     def add_key(self, first: int, last: int, where: str) -> int:
         """Return the number of the input column that an expression of PARTITION BY or ORDER BY is."""
-        node = ExpressionParser(self.sql, Names(self.names.columns, frozenset()), first, last, where).parse()
+        node = ExpressionParser(self.sql, replace(self.names, variables=frozenset()), first, last, where).parse()
         leaves = list(node.leaves())
         if any(leaf.kind != "column" for leaf in leaves):
             raise self.error_at_node(node, f"{where} takes columns and what is computed of one row")
@@ -169,12 +174,13 @@ class _Drafter:
             inner = inner.parts[0]
         if inner.kind == "column":
             return self.add_column(inner.value.name)
-        column = InputColumn(f"({self.render_row(node)})", None, on_nulls)
-        return self.draft.inputs.setdefault(column, len(self.draft.inputs))
+        return self.add_text(self.render_row(node), node, on_nulls)
 
-    def add_text(self, text: str) -> int:
-        """Return the number of the input column that a text of the engine's is."""
-        return self.draft.inputs.setdefault(InputColumn(f"({text})", None, False), len(self.draft.inputs))
+    def add_text(self, text: str, node: Node, on_nulls: bool = False) -> int:
+        """Return the number of the input column that a text of the engine's is, which stands for a node."""
+        column = InputColumn(f"({text})", None, on_nulls)
+        self.draft.input_places.setdefault(column.text, (node.first, node.last))
+        return self.draft.inputs.setdefault(column, len(self.draft.inputs))
 
     def render_argument(self, node: Node, label: str | None = None) -> str:
         """Return what an aggregate takes of a row of the variable `label`: null where its FILTER does not hold."""
@@ -279,7 +285,7 @@ class _Drafter:
                 node, "CLASSIFIER in the argument of an aggregate is evaluated in MEASURES only", "name the variable"
             )
         if call.filtered:
-            return Total(call.function, owner, self.add_text(self.render_argument(node)), final)
+            return Total(call.function, owner, self.add_text(self.render_argument(node), node), final)
         return Total(call.function, owner, self.add_expression(node.parts[0], False), final)
 
     def add_totals_by_variable(self, node: Node) -> str:
@@ -292,7 +298,7 @@ class _Drafter:
         def add(function: str) -> list[str]:
             found = []
             for name in self.variables if owner is None else self.members(owner):
-                column = self.add_text(self.render_argument(node, name))
+                column = self.add_text(self.render_argument(node, name), node)
                 found.append(self.add_total(Total(function, name, column, final)))
             return found
 
@@ -462,7 +468,10 @@ class _Drafter:
             replaced[leaf.first] = (leaf.last, self.add_leaf(leaf))
         text = f"({self.sql.render(node.first, node.last, replaced)})"
         # Of a row of no match every measure is null, even one that reads no row; such a row has no number.
-        return f"CASE WHEN {MATCH_NUMBER} IS NOT NULL THEN {text} END" if self.clause.empty == "unmatched" else text
+        if self.clause.empty == "unmatched":
+            text = f"CASE WHEN {MATCH_NUMBER} IS NOT NULL THEN {text} END"
+        self.draft.measure_places[text] = (named.first, named.last)
+        return text
 
     def add_leaf(self, node: Node) -> str:
         """Return the name of the column that a leaf of measures becomes."""

@@ -228,7 +228,9 @@ class ConditionCompiler:
                     part, f"{shown} of different rows cannot be compared", "bring both to one type by CAST"
                 )
         if found.name == "other":
-            raise self.error_at_part(part, "nested values and intervals of months of different rows cannot be compared")
+            raise self.error_at_part(
+                part, "nested or binary values and intervals of months of different rows cannot be compared"
+            )
         return found
 
     def find_arithmetic_kind(self, part: ConditionPart, one: Kind, other: Kind) -> Kind:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from motet.errors import DataError, Diagnostic, QueryError
+from motet.errors import DataError
 from motet.row_patterns.compiler import HIDDEN, ClauseDraft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
-from motet.row_patterns.statement import Relation
+from motet.row_patterns.statement import EngineError, Relation
 from motet.row_patterns.tokens import Dialect
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ class DuckdbEngine:
 
     def query(self, text: str) -> pa.Table:
         """Return the result of a query."""
-        with self._translate_errors():
+        with self._translate_errors(text):
             return self.connection.sql(text).to_arrow_table()
 
     def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
-        """Match the rows of a relation, and return the name of the view that comes out."""
+        """Match the rows of a relation, and return the name of the view of what measures read."""
         table = self._read_inputs(draft, relation)
         program = finish_program(draft, table.schema.types)
         absent = None
@@ -68,10 +69,16 @@ class DuckdbEngine:
             [batch for found in tables for batch in found.to_batches()], program.output_schema
         )
         self.count += 1
-        source, name = f"motet_matched_{self.count}", f"motet_relation_{self.count}"
-        self.connection.register(source, matched)
-        with self._translate_errors():
-            self.connection.execute(f"CREATE TEMP VIEW {name} AS {relation.select(draft.select_measures(source))}")
+        name = f"motet_matched_{self.count}"
+        self.connection.register(name, matched)
+        return name
+
+    def add_view(self, query: str) -> str:
+        """Return the name of a view that a query is."""
+        self.count += 1
+        name = f"motet_relation_{self.count}"
+        with self._translate_errors(query):
+            self.connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
         return name
 
     def _read_inputs(self, draft: ClauseDraft, relation: Relation) -> pa.Table:
@@ -91,14 +98,30 @@ class DuckdbEngine:
         return pa.table(arrays, [f"c{at}" for at in range(len(names))])
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def _translate_errors(self, query: str) -> Iterator[None]:
         try:
             yield
         except self.error as error:
-            raise QueryError([Diagnostic(describe_engine_error(error))], origin="DuckDB") from None
+            raise EngineError("DuckDB", describe_engine_error(error), self._find_place(query)) from None
+
+    def _find_place(self, query: str) -> int | None:
+        """Return the offset of the mistake in a query that DuckDB refuses; None where it names no place."""
+        prefix = "EXPLAIN "
+        self.connection.execute("SET errors_as_json = true")
+        try:
+            self.connection.execute(prefix + query)
+        except self.error as error:
+            position = re.search(r'"position":"(\d+)"', str(error))
+            if position is not None:  # in bytes
+                return len((prefix + query).encode()[: int(position[1])].decode(errors="ignore")) - len(prefix)
+        finally:
+            self.connection.execute("SET errors_as_json = false")
+        return None
 
 
 def describe_engine_error(error: Exception) -> str:
-    """Return the first lines of what an engine says, without the text of a query that nobody wrote."""
-    first, *rest = str(error).split("\nLINE ")[0].strip().split("\n")
+    """Return what an engine says, without the query that nobody wrote, its names and lists of all that there is."""
+    message = re.split(r"\nLINE |\n\s*Candidate functions:", str(error))[0]
+    message = re.sub(rf" when casting from source column {HIDDEN}\w+", "", message)
+    first, *rest = message.strip().split("\n")
     return "; ".join([first, *(line.strip() for line in rest if line.strip() and HIDDEN not in line)])

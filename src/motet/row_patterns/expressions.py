@@ -145,10 +145,13 @@ class AggregateCall:
 
 @dataclass(frozen=True)
 class Names:
-    """What names an expression may use: columns (by lower case), and variables or subsets of them."""
+    """What names an expression may use: columns (by lower case), variables or subsets of them, and the name that the
+    relation has (in lower case), whose columns are those of no variable.
+    """
 
     columns: Mapping[str, str]
     variables: frozenset[str]
+    relation: str | None = None
 
 
 class _UnknownNameError(Exception):
@@ -245,8 +248,15 @@ class ExpressionParser:
         token = self.sql.tokens[self.at]
         if token.kind not in ("name", "quoted") or self.sql.word(self.at - 1) == ".":
             return False
-        is_variable = self.sql.word(self.at + 1) == "." and token.variable in self.names.variables
-        return is_variable or (token.identifier or "").lower() in self.names.columns
+        qualifies = self.sql.word(self.at + 1) == "." and self.is_qualifier(self.at)
+        return qualifies or (token.identifier or "").lower() in self.names.columns
+
+    def is_qualifier(self, at: int) -> bool:
+        """Whether a name before a dot is that of a variable or of the relation, rather than a column with fields."""
+        token, following = self.sql.tokens[at], self.sql.tokens[at + 2]
+        name, inner = ((each.identifier or "").lower() for each in (token, following))
+        is_relation = name == self.names.relation and (name not in self.names.columns or inner in self.names.columns)
+        return token.variable in self.names.variables or is_relation
 
     def parse_or(self) -> Node:
         return self.parse_binary(("OR",), self.parse_and)
@@ -529,9 +539,10 @@ class ExpressionParser:
     def parse_column(self) -> Node:
         first, token = self.at, self.sql.tokens[self.at]
         qualified = self.sql.word(self.at + 1) == "." and self.at + 2 < self.last
-        if qualified and token.variable in self.names.variables:
+        if qualified and self.is_qualifier(first):
             self.at += 3
-            return Node("column", first, self.at, value=ColumnRef(token.variable, self.resolve(first + 2)))
+            variable = token.variable if token.variable in self.names.variables else None
+            return Node("column", first, self.at, value=ColumnRef(variable, self.resolve(first + 2)))
         self.at += 1
         return Node("column", first, self.at, value=ColumnRef(None, self.resolve(first)))
 

@@ -5,19 +5,29 @@ The statement is passed on as it is written, with the name of a relation in the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from motet.errors import DataError, QueryError
+from motet.errors import DataError, Diagnostic, QueryError
 from motet.row_patterns.clauses import parse_clause
-from motet.row_patterns.compiler import ClauseDraft, draft_clause
+from motet.row_patterns.compiler import HIDDEN, ClauseDraft, draft_clause
 from motet.row_patterns.expressions import AGGREGATES_HINT
 from motet.row_patterns.tokens import Dialect, SqlText
 
 _CHANGES = {("INSERT", "INTO"), ("INSERT", "OVERWRITE"), ("DELETE", "FROM"), ("MERGE", "INTO")}
 _BEGINNINGS = ("SELECT", "WITH", "FROM", "VALUES", "(", "TABLE")
+
+
+class EngineError(QueryError):
+    """What an engine says of a query, and the offset in the query that it speaks of, where it names one."""
+
+    def __init__(self, engine: str, message: str, offset: int | None = None) -> None:
+        super().__init__([Diagnostic(message)], origin=engine)
+        self.message = f"{engine}: {message}"
+        self.offset = offset
 
 
 class SqlEngine(Protocol):
@@ -29,7 +39,10 @@ class SqlEngine(Protocol):
         """Return the columns of a query."""
 
     def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
-        """Match the rows of a relation, and return the name of the relation that comes out."""
+        """Match the rows of a relation, and return the name of the view of what measures read."""
+
+    def add_view(self, query: str) -> str:
+        """Return the name of a view that a query is."""
 
     def query(self, text: str) -> Any:
         """Return the result of a query."""
@@ -86,14 +99,33 @@ def run_statement(text: str, origin: str, engine: SqlEngine) -> Any:
             relation = Relation(
                 sql.render(first, keyword, replaced), _render_definitions(sql, definitions, keyword, replaced)
             )
-            columns = engine.read_schema(relation.select(f"SELECT * FROM {relation.text} LIMIT 0"))
+            columns = _read_columns(engine, relation, sql, (first, keyword), replaced)
             draft = draft_clause(clause, columns)
             behind = clause.last
             replaced[first] = (clause.last, _add_matches(engine, draft, relation, keyword))
         except RecursionError:
             hint = "with fewer brackets in each other, or fewer operators in a row"
             raise sql.error_at("this MATCH_RECOGNIZE is nested too deeply", keyword, hint=hint) from None
-    return engine.query(sql.render(0, len(sql.tokens), replaced))
+    try:
+        return engine.query(sql.render(0, len(sql.tokens), replaced))
+    except EngineError as error:
+        if error.offset is None:
+            raise
+        raise sql.error_at(error.message, *sql.find_rendered(0, len(sql.tokens), replaced, error.offset)) from None
+
+
+def _read_columns(
+    engine: SqlEngine, relation: Relation, sql: SqlText, tokens: tuple[int, int], replaced: dict[int, tuple[int, str]]
+) -> pa.Schema:
+    """Return the columns of a relation, which is these tokens."""
+    query = relation.select("SELECT * FROM ")
+    try:
+        return engine.read_schema(f"{query}{relation.text} LIMIT 0")
+    except EngineError as error:
+        place = tokens
+        if error.offset is not None and error.offset >= len(query):
+            place = sql.find_rendered(*tokens, replaced, error.offset - len(query))
+        raise sql.error_at(error.message, *place) from None
 
 
 def _refuse_window_pattern(sql: SqlText, at: int, behind: int) -> None:
@@ -105,17 +137,32 @@ def _refuse_window_pattern(sql: SqlText, at: int, behind: int) -> None:
 
 
 def _add_matches(engine: SqlEngine, draft: ClauseDraft, relation: Relation, keyword: int) -> str:
+    """Match the rows of a relation, and return the name of the view that comes out."""
+    source, places = relation.text, draft.input_places
     try:
-        return engine.add_matches(draft, relation)
-    except QueryError as error:
+        source = matched = engine.add_matches(draft, relation)
+        places = draft.measure_places
+        return engine.add_view(relation.select(draft.select_measures(matched)))
+    except EngineError as error:
+        place = _find_refused(engine, relation, source, places) or (keyword, keyword + 1)
         # Beside columns, which there always are, an engine takes no aggregate of its own.
-        if "GROUP BY" not in str(error) or "GROUP BY" in relation.text.upper():
-            raise
-        raise draft.clause.sql.error_at(
-            "MEASURES or DEFINE has an aggregate that is not supported",
-            keyword,
-            hint=AGGREGATES_HINT,
-        ) from None
+        if "GROUP BY" in error.message and "GROUP BY" not in relation.text.upper():
+            raise draft.clause.sql.error_at(
+                "MEASURES or DEFINE has an aggregate that is not supported", *place, hint=AGGREGATES_HINT
+            ) from None
+        raise draft.clause.sql.error_at(error.message, *place) from None
+
+
+def _find_refused(
+    engine: SqlEngine, relation: Relation, source: str, places: Mapping[str, tuple[int, int]]
+) -> tuple[int, int] | None:
+    """Return the tokens of the expression over a source that an engine refuses; None where each is fine alone."""
+    for text, tokens in places.items():
+        try:
+            engine.read_schema(relation.select(f"SELECT *, {text} AS {HIDDEN}tried FROM {source} LIMIT 0"))
+        except EngineError:
+            return tokens
+    return None
 
 
 def read_statement(path: Any) -> str:

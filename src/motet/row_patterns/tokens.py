@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -117,6 +118,15 @@ class SqlText:
                 return place
         raise self.error_at("this bracket is never closed", at, hint="add a )")
 
+    def find_opening(self, at: int, first: int) -> int:
+        """Return the place of the bracket, from token `first` on, that the one at a place closes."""
+        depth = 0
+        for place in range(at, first - 1, -1):
+            depth += {")": 1, "(": -1}.get(self.word(place), 0)
+            if depth == 0:
+                return place
+        return first
+
     def render(self, first: int, last: int, replaced: dict[int, tuple[int, str]] | None = None) -> str:
         """Return tokens `first` to `last` as text in the engine's quotes, with the spaces and comments between them.
 
@@ -125,16 +135,30 @@ class SqlText:
             last: The token behind the last.
             replaced: For a token, the token behind the last of a stretch that another text replaces, and that text.
         """
-        parts, at, end = [], first, None
+        return "".join(text for text, _, _ in self._render_tokens(first, last, replaced or {}))
+
+    def find_rendered(
+        self, first: int, last: int, replaced: dict[int, tuple[int, str]], offset: int
+    ) -> tuple[int, int]:
+        """Return which tokens stand at an offset of what `render` gives, as the first and the one behind the last."""
+        end = 0
+        for text, start, following in self._render_tokens(first, last, replaced):
+            end += len(text)
+            if offset < end and start < following:
+                return start, following
+        return first, last
+
+    def _render_tokens(
+        self, first: int, last: int, replaced: dict[int, tuple[int, str]]
+    ) -> Iterator[tuple[str, int, int]]:
+        """Yield texts, and the tokens that each is made of: none for what stands between tokens."""
+        at = first
         while at < last:
-            token = self.tokens[at]
-            if end is not None:
-                parts.append(self.text[end : token.start])
-            following, shown = (replaced or {}).get(at) or (at + 1, self._requote(token))
-            parts.append(shown)
-            end = self.tokens[following - 1].end
+            if at > first:
+                yield self.text[self.tokens[at - 1].end : self.tokens[at].start], at, at
+            following, shown = replaced.get(at) or (at + 1, self._requote(self.tokens[at]))
+            yield shown, at, following
             at = following
-        return "".join(parts)
 
     def _requote(self, token: SqlToken) -> str:
         return quote(token.identifier or "", self.dialect) if token.kind == "quoted" else token.text

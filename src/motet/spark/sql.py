@@ -6,6 +6,7 @@ partitions in one call. Nothing runs before an action on the result.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,16 +18,16 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, QueryContextType
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
-from motet.errors import DataError, Diagnostic, QueryError
+from motet.errors import DataError
 from motet.row_patterns.compiler import ClauseDraft, finish_program
 from motet.row_patterns.encoding import as_array
 from motet.row_patterns.matching import match_rows
 from motet.row_patterns.program import MatchProgram
-from motet.row_patterns.statement import Relation, run_statement
+from motet.row_patterns.statement import EngineError, Relation, run_statement
 from motet.row_patterns.tokens import Dialect, quote
 from motet.spark.buckets import find_balanced_keys
 from motet.spark.dataframes import UTC_NAMES, from_spark_batch, get_arrow_schema, to_spark_schema
@@ -154,13 +155,13 @@ class SparkEngine:
 
     def query(self, text: str) -> DataFrame:
         """Return the result of a query, which has not run yet."""
-        with translate_errors():
+        with translate_errors(text):
             frame = self.session.sql(text)
             frame.schema  # noqa: B018 - a Connect session finds mistakes here
             return frame
 
     def add_matches(self, draft: ClauseDraft, relation: Relation) -> str:
-        """Match the rows of a relation, and return the name of the view that comes out."""
+        """Match the rows of a relation, and return the name of the view of what measures read."""
         clause = draft.clause
         if not clause.order:
             raise clause.sql.error_at(
@@ -175,11 +176,16 @@ class SparkEngine:
         zone = self.session.conf.get("spark.sql.session.timeZone")
         program = finish_program(draft, get_arrow_schema(rows).types, utc=zone in UTC_NAMES)
         absent = self._read_absent(draft, relation, program) if any(each.on_nulls for each in draft.inputs) else None
-        number = uuid.uuid4().hex
-        matched, name = f"motet_matched_{number}", f"motet_relation_{number}"
-        self._match(rows, program, absent).createOrReplaceTempView(matched)
-        self.query(relation.select(draft.select_measures(matched))).createOrReplaceTempView(name)
-        self.views += [matched, name]
+        return self._add_view("matched", self._match(rows, program, absent))
+
+    def add_view(self, query: str) -> str:
+        """Return the name of a view that a query is."""
+        return self._add_view("relation", self.query(query))
+
+    def _add_view(self, kind: str, frame: DataFrame) -> str:
+        name = f"motet_{kind}_{uuid.uuid4().hex}"
+        frame.createOrReplaceTempView(name)
+        self.views.append(name)
         return name
 
     def _read_absent(self, draft: ClauseDraft, relation: Relation, program: MatchProgram) -> pa.Table:
@@ -206,13 +212,29 @@ class SparkEngine:
 
 
 @contextmanager
-def translate_errors() -> Iterator[None]:
-    """Raise what Spark says of a statement as an error of the statement."""
+def translate_errors(query: str = "") -> Iterator[None]:
+    """Raise what Spark says of a query as an error of the statement."""
     try:
         yield
     except PySparkException as error:
         message = str(error).strip().splitlines()[0]
-        raise QueryError([Diagnostic(message)], origin="Spark") from None
+        raise EngineError("Spark", _PLACE.sub("", message), find_place(error, query)) from None
+
+
+# Where Spark says, at the end of a message, that a mistake is: lines from 1 on, characters from 0 on.
+_PLACE = re.compile(r"[\s;(]*line (\d+),? pos (\d+)[;)]*\s*$")
+
+
+def find_place(error: PySparkException, query: str) -> int | None:
+    """Return the offset of the mistake in a query that Spark refuses; None where it names no place."""
+    context = error.getQueryContext()
+    if context and context[0].contextType() == QueryContextType.SQL:
+        return int(context[0].startIndex())
+    place = _PLACE.search(str(error).strip().splitlines()[0])
+    if place is None:
+        return None
+    lines = query.splitlines(keepends=True)
+    return sum(map(len, lines[: int(place[1]) - 1])) + int(place[2])
 
 
 def run(text: str, origin: str, session: SparkSession, tables: Mapping[str, DataFrame], step_limit: int) -> DataFrame:
