@@ -170,9 +170,9 @@ def test_mistakes_are_found_before_anything_runs(spark: SparkSession, text: str,
     ("text", "place"),
     [
         (f"SELECT nothing\nFROM ticks {V_SHAPE}", (1, 8)),
-        (f"SELECT low FROM ticks {V_SHAPE}\nWHERE low FRM 1", (7, 11)),
+        (f"SELECT low FROM ticks {V_SHAPE}\nWHERE low FRM 1", (6, 11)),
         (f"SELECT low\nFROM nowhere {V_SHAPE}", (2, 6)),
-        (f"SELECT low FROM ticks {V_SHAPE.replace('COUNT(*) AS n', 'nothing(at) AS n')}", (3, 60)),
+        (f"SELECT low FROM ticks {V_SHAPE.replace('COUNT(*) AS n', 'nothing(at) AS n')}", (3, 55)),
     ],
 )
 def test_a_mistake_that_spark_finds_is_shown_in_its_place(
