@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 import motet
 from motet.errors import OptionError, QueryError
 from tests.command_line import Motet
+from tests.sql.manuals import FIRMS, STATEMENTS, TICKER
 
 pytestmark = pytest.mark.spark
 
@@ -80,6 +82,15 @@ def test_spark_gives_what_a_run_in_process_gives(spark: SparkSession, name: str)
     assert len(expected)
     assert found.columns == expected.column_names
     assert sorted_rows(found.toArrow().cast(expected.schema)) == sorted_rows(expected)
+
+
+@pytest.mark.skipif(not os.environ.get("MOTET_LONG"), reason="a job for each statement")
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_of_manuals_give_the_same_on_spark(spark: SparkSession, name: str) -> None:
+    found = motet.sql(
+        STATEMENTS[name].text, {"ticker": spark.createDataFrame(TICKER), "firms": spark.createDataFrame(FIRMS)}
+    )
+    assert sorted(map(repr, map(tuple, found.collect()))) == sorted(map(repr, STATEMENTS[name].rows))
 
 
 def test_files_are_read_in_the_tasks(spark: SparkSession, tmp_path: Path) -> None:
