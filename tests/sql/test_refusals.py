@@ -78,6 +78,7 @@ REFUSED = {
     "PERMUTE of 7 parts has too many orders": say(pattern="PERMUTE(A, B, C, D, E, F, G)"),
     "PATTERN has too many steps": say(pattern="(A{1000} B){1000}"),
     "MATCH_RECOGNIZE cannot stand in DEFINE": say(f"B AS id IN ({say()})"),
+    "LAG is not part of SQL's MATCH_RECOGNIZE": say("B AS id > LAG(id)"),
     "WITHIN is not part of SQL's MATCH_RECOGNIZE": say().replace(" DEFINE", " WITHIN INTERVAL '1' HOUR DEFINE"),
     "row patterns in windows are not supported": "SELECT SUM(id) OVER w AS total FROM t WINDOW w AS ("
     "ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING PATTERN (A B+) DEFINE B AS id > PREV(id))",

@@ -152,7 +152,7 @@ def test_a_name_of_the_relation_stands_behind_variables_and_before_columns() -> 
         rows_of(text.format("q", "t.x", "A"), t=rows)
 
 
-LAG, FOO = "Window functions are not supported here", "Scalar Function with name foo does not exist"
+WINDOW, FOO = "Window functions are not supported here", "Scalar Function with name foo does not exist"
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ LAG, FOO = "Window functions are not supported here", "Scalar Function with name
         (f"SELECT a FROM t {PAIR}\nWHERE a FRM 1", 'syntax error at or near "FRM"', (2, 9), 3),
         (f"SELECT a FROM (SELECT nix FROM t)\n {PAIR}", 'Referenced column "nix" not found', (1, 23), 3),
         (f"SELECT a FROM t {PAIR} AS m\nJOIN t ON m.idd = t.id", 'does not have a column named "idd"', (2, 11), 1),
-        ("SELECT a FROM t " + PAIR.replace(" MEASURES ", " MEASURES\nLAG(id) AS c, "), LAG, (2, 1), 7),
-        ("SELECT a FROM t " + PAIR.replace("B.x >", "id > 1 AND\nB.x > LAG(x) AND B.x >"), LAG, (2, 1), 12),
+        ("SELECT a FROM t " + PAIR.replace(" MEASURES ", " MEASURES\nNTILE(2) AS c, "), WINDOW, (2, 1), 8),
+        ("SELECT a FROM t " + PAIR.replace("B.x >", "id > 1 AND\nB.x > NTILE(x) AND B.x >"), WINDOW, (2, 1), 14),
         ("SELECT a FROM t " + PAIR.replace("ORDER", "PARTITION BY id,\nfoo(x) ORDER"), FOO, (2, 1), 6),
     ],
 )
@@ -213,6 +213,10 @@ def test_a_mistake_is_shown_in_its_place() -> None:
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) SUBSET A = (A))", "the name of a variable"),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) SUBSET U (A))", "SUBSET is not understood"),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) WITHIN INTERVAL '1' HOUR)", "WITHIN is not part"),
+        (
+            f"SELECT * FROM t {PAIR.replace('A.x AS', 'LAST_VALUE(x) AS')}",
+            r"LAST_VALUE is not part(.|\n)*write LAST\(x\)",
+        ),
         ("SELECT * FROM t MATCH_RECOGNIZE (INITIAL PATTERN (A))", "windows"),
         ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (A) WHERE x)", "'WHERE' is not understood"),
         ("SELECT * FROM t MATCH_RECOGNIZE (ALL ROWS PATTERN (A))", "is expected here"),

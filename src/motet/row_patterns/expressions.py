@@ -54,12 +54,10 @@ _OTHER_AGGREGATES = (
     "COVAR_POP",
     "COVAR_SAMP",
     "EVERY",
-    "FIRST_VALUE",
     "FSUM",
     "GROUP_CONCAT",
     "HISTOGRAM",
     "KURTOSIS",
-    "LAST_VALUE",
     "LIST",
     "LISTAGG",
     "MAX_BY",
@@ -84,6 +82,15 @@ _OTHER_AGGREGATES = (
     "VAR_SAMP",
     "VARIANCE",
 )
+# What other engines have here, and the standard's word for it.
+_ELSEWHERE = {
+    "LAG": "PREV(x, n)",
+    "LEAD": "NEXT(x, n)",
+    "FIRST_VALUE": "FIRST(x)",
+    "LAST_VALUE": "LAST(x)",
+    "MATCH_ROWTIME": "LAST(at), where rows are ordered by at",
+    "MATCH_SEQUENCE_NUMBER": "COUNT(*) with ALL ROWS PER MATCH",
+}
 _TYPE_WORDS = ("PRECISION", "VARYING", "WITH", "WITHOUT", "TIME", "ZONE")
 # The value of a node whose tokens are not a text of its own.
 DERIVED = "derived"
@@ -506,7 +513,7 @@ class ExpressionParser:
         first, name = self.at, self.word
         if name in _ROW_MAKERS:
             raise self.sql.error_at(f"{name} makes several rows of one: it cannot stand in {self.where}", first)
-        self.refuse_other_aggregate()
+        self.refuse_unknown()
         closing = self.sql.find_closing(self.at + 1)
         self.at += 2
         if self.starts_subquery(first + 1):
@@ -525,10 +532,13 @@ class ExpressionParser:
             self.check_word()
         return Node("call", first, self.at, tuple(parts), name)
 
-    def refuse_other_aggregate(self) -> None:
+    def refuse_unknown(self) -> None:
         if self.word in _OTHER_AGGREGATES:
             message = f"the aggregate {self.word} is not supported in {self.where}"
             raise self.sql.error_at(message, self.at, hint=AGGREGATES_HINT)
+        if self.word in _ELSEWHERE:
+            hint = f"write {_ELSEWHERE[self.word]}"
+            raise self.sql.error_at(f"{self.word} is not part of SQL's MATCH_RECOGNIZE", self.at, hint=hint)
 
     def parse_cast(self, closing: int) -> Node:
         for at in range(closing - 1, self.at, -1):
@@ -567,7 +577,7 @@ class ExpressionParser:
         if self.word in ("RUNNING", "FINAL"):
             final = self.word == "FINAL"
             self.at += 1
-            self.refuse_other_aggregate()
+            self.refuse_unknown()
             if self.word not in (*NAVIGATIONS, *AGGREGATES, "CLASSIFIER"):
                 raise self.sql.error_at(f"{self.sql.word(first)} stands before FIRST, LAST or an aggregate only", first)
             if self.word in ("PREV", "NEXT"):
