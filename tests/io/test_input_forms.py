@@ -7,6 +7,8 @@ import gzip
 import io
 import json
 import os
+import re
+import shlex
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -276,6 +278,48 @@ def test_forms_of_times(
     values = [found.column(name)[0].as_py() for name in ("start", "end")]
     assert [value if isinstance(value, int) else value.isoformat() for value in values] == expected
     assert [found.column(name)[0].as_py() for name in ("first", "next")] == values
+
+
+OPTION = re.compile(r'^  (--select ".*") reads them', re.MULTILINE)
+OTHER_FORMS = {
+    "%d/%m/%Y %H:%M:%S": ["01/03/2024 10:00:00"],
+    "%m/%d/%Y %H:%M": ["03/01/2024 10:00", "03/22/2024 10:00"],
+    "%d/%b/%Y:%H:%M:%S %z": ["01/Mar/2024:12:00:00 +0200"],
+    "%b %d, %Y %I:%M %p": ["Mar 1, 2024 10:00 AM"],
+    "%d.%m.%Y %H:%M:%S.%f": ["01.03.2024 10:00:00.000"],
+    "%Y%m%d %H%M%S": ["20240301 100000"],
+    "%d-%m-%y %H:%M": ["01-03-24 10:00"],
+}
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS)
+@pytest.mark.parametrize("name", ["time", "Event Time"])
+def test_times_in_other_forms_say_how_they_are_read(motet: Motet, tmp_path: Path, name: str, form: str) -> None:
+    rows = "".join(f'"{text}",A\n' for text in OTHER_FORMS[form])
+    (tmp_path / "e.csv").write_text(f"{name},type\n{rows}")
+    (tmp_path / "q.motet").write_text("RETURN * PATTERN A a")
+    given = ["run", tmp_path / "q.motet", "--events", tmp_path / "e.csv", "--format", "jsonl"]
+    given += [] if name == "time" else ["--time", name]
+    refused = motet(*given)
+    assert refused.status == 2
+    found = OPTION.search(refused.stderr)
+    assert found is not None, refused.stderr
+    assert f"'{form}'" in found[1]
+    outcome = motet(*given, *shlex.split(found[1]))
+    assert outcome.status == 0, outcome.stderr
+    assert json.loads(outcome.stdout.splitlines()[0])["start"].startswith("2024-03-01T10:00:00")
+
+
+def test_where_months_or_days_may_come_first_both_are_named(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("time,type\n03/01/2024,A\n")
+    with pytest.raises(DataError, match=r"'%d/%m/%Y'\) AS time\)\" reads them, and '%m/%d/%Y' where months come first"):
+        open_events(tmp_path / "e.csv")
+
+
+def test_a_column_whose_name_has_spaces_is_quoted_in_messages(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("Event Time,type\n2024-03-01T10:00:00,A\n")
+    with pytest.raises(DataError, match="as in --time 'Event Time'"):
+        open_events(tmp_path / "e.csv")
 
 
 def test_times_that_no_number_can_be_are_set_aside(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -316,7 +317,7 @@ def _require_time_and_type(
             with translate_read_errors(origin, names):
                 first = _read_first_rows(content, names)
             likely = find_likely_time(first) if role == "time" else find_likely_type(first, options.time, types or ())
-            hint = f"--{role} (in Python {role}=) names another, as in --{role} {likely or 'COLUMN'}"
+            hint = f"--{role} (in Python {role}=) names another, as in --{role} {shlex.quote(likely or 'COLUMN')}"
             raise DataError(f"{error}\n  {hint}") from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -166,13 +167,13 @@ def _suggest_column_type(message: str, columns: Sequence[str]) -> str:
     if bad is not None and int(bad["at"]) < len(columns):
         name, kind = columns[int(bad["at"])], bad["type"]
         message = f"column {name!r} was taken for {kind}, which later values are not ({bad['problem']})"
-        return f"{message}\n  --column-type {name}=text (in Python column_types=) reads it as text"
+        return f"{message}\n  --column-type {shlex.quote(name)}=text (in Python column_types=) reads it as text"
     bad = BAD_JSON_VALUE.search(message)
     if bad is not None:
         name = bad["name"]
         return (
             f"column {name!r} {bad['problem']}: its values are not of one type"
-            f"\n  --column-type {name}=text (in Python column_types=) reads all of them as text"
+            f"\n  --column-type {shlex.quote(name)}=text (in Python column_types=) reads all of them as text"
         )
     return message
 
@@ -333,7 +334,7 @@ def suggest_header(names: Sequence[str]) -> str:
     if not any(map(_is_value, names)):
         return ""
     shown = ",".join(["time", "type", *(f"c{at}" for at in range(3, len(names) + 1))][: len(names)])
-    return f"--header {shown} (in Python header=) names the columns, if its first line holds values"
+    return f"--header {shlex.quote(shown)} (in Python header=) names the columns, if its first line holds values"
 
 
 def _is_value(name: str) -> bool:

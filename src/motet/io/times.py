@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, UnreadableError
+from motet.io.sql import quote_identifier
+from motet.io.time_forms import EXAMPLE, find_time_forms
 from motet.schema import MAX_MICROS, TICKS, is_text, is_time, keep_times_in_range, to_microseconds
 
 ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
 SECONDS_PER_YEAR = 31_556_952
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+MAX_FORM_TEXTS = 1000  # that tell the form of all
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
@@ -31,7 +35,7 @@ def choose_time_type(sample: pa.Array, name: str, time_unit: str, origin: str) -
     if pa.types.is_null(found):
         return pa.timestamp("us")
     if is_text(found):
-        return _choose_zone(sample.drop_null().slice(0, 1), name, origin)
+        return _choose_zone(sample.drop_null(), name, origin)
     if is_time(found):
         return found
     if not (pa.types.is_integer(found) or _is_fractional(found)):
@@ -43,11 +47,12 @@ def choose_time_type(sample: pa.Array, name: str, time_unit: str, origin: str) -
     return found if pa.types.is_integer(found) else pa.timestamp("us")
 
 
-def _choose_zone(first: pa.Array, name: str, origin: str) -> pa.DataType:
-    zoned = len(first) > 0 and ZONE.search(first[0].as_py()[10:].strip())
+def _choose_zone(texts: pa.Array, name: str, origin: str) -> pa.DataType:
+    zoned = len(texts) > 0 and ZONE.search(texts[0].as_py()[10:].strip())
     type = pa.timestamp("us", "UTC" if zoned else None)
     try:
-        parse_times(first, type, name, origin)
+        if len(texts) and not _is_time(_prepare_times(texts.slice(0, 1))[0], type):
+            parse_times(texts, type, name, origin)
     except UnreadableError as error:
         # Known before anything has run: wrong from the start rather than broken on the way.
         raise DataError(str(error)) from error
@@ -140,22 +145,42 @@ def _to_micros(column: Any, time_unit: str) -> pa.Array:
 
 def parse_times(column: Any, type: pa.DataType, name: str, origin: str) -> Any:
     """Parse text as times."""
-    text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
-    # A space before the zone is not ISO 8601, but common.
-    text = pc.replace_substring_regex(text, r" ([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
+    prepared = _prepare_times(column)
     try:
-        return pc.cast(text, type)
+        return pc.cast(prepared, type)
     except pa.ArrowInvalid as error:
-        wrong = next(value.as_py() for value in text if not _is_time(value, type))
+        texts = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+        wrong = next(text.as_py() for text, each in zip(texts, prepared, strict=True) if not _is_time(each, type))
         zone = " with a zone" if type.tz else ""
         message = f"column {name!r} of {origin} is text, and {wrong!r} is no ISO 8601 time{zone}"
-        raise UnreadableError(f"{message}\n  {_suggest_parsing(wrong, name)}") from error
+        known = [wrong, *texts.drop_null().slice(0, MAX_FORM_TEXTS).to_pylist()]
+        raise UnreadableError(f"{message}\n  {_suggest_parsing(known, name)}") from error
 
 
-def _suggest_parsing(wrong: str, name: str) -> str:
-    if re.fullmatch(r"-?\d+(\.\d+)?", wrong):
-        return f"--select '* REPLACE (CAST({name} AS BIGINT) AS {name})' reads numbers since 1970, in --time-unit"
-    return f"--select \"* REPLACE (strptime({name}, '%d/%m/%Y %H:%M:%S') AS {name})\" reads other forms"
+def _prepare_times(column: Any) -> Any:
+    """Return texts as Arrow reads times: a space before the zone is not ISO 8601, but common."""
+    text = pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+    return pc.replace_substring_regex(text, r" ([Zz]|[+-]\d\d(:?\d\d)?)$", r"\1")
+
+
+def _suggest_parsing(texts: Sequence[str], name: str) -> str:
+    """Return the option that reads texts as times."""
+    column = name if name.isidentifier() else quote_identifier(name)
+    if all(re.fullmatch(r"-?\d+(\.\d+)?", text) for text in texts):
+        kind = "DOUBLE" if any("." in text for text in texts) else "BIGINT"
+        return f"{_replace(f'CAST({column} AS {kind})', column)} reads numbers since 1970, in --time-unit"
+    forms = find_time_forms(texts)
+    said = _replace(f"strptime({column}, '{forms[0] if forms else EXAMPLE}')", column)
+    if not forms:
+        return f"{said} reads other forms"
+    months_first = forms[0].replace("%d/%m", "%m/%d").replace("%d-%m", "%m-%d")
+    other = f", and '{months_first}' where months come first" if months_first in forms[1:] else ""
+    return f"{said} reads them{other}"
+
+
+def _replace(value: str, column: str) -> str:
+    """Return the option that replaces a column by an SQL expression, as a shell takes it."""
+    return '--select "{}"'.format(f"* REPLACE ({value} AS {column})".replace('"', '\\"'))
 
 
 def _is_time(value: pa.StringScalar, type: pa.DataType) -> bool:
