@@ -179,6 +179,7 @@ GLORIA_PATTERNS = [
     "SEQ(SEQ(CBAY,SEQ(PDP,SEQ(ICAD,SEQ(TOPS,OBSV)+,GAIA)+,AGFS)+,SASR)+, IS,SQE)",
     "SEQ(CBAY+, PDP,SQQQ,CBAY)",
     "SEQ(MI, CBAY,KL,NEXT,LE, CBAY)",
+    "SEQ(SEQ(CBAY,OR,AS)+, AND)",
 ]
 GLORIA_QUERY = """q{number}
 RETURN CBAY.open_level, {value}
@@ -203,7 +204,7 @@ def make_gloria_file() -> str:
 
 def test_files_of_the_gloria_authors() -> None:
     workload = parse(make_gloria_file())
-    assert [query.name for query in workload.queries] == [f"q{number}" for number in range(21)]
+    assert [query.name for query in workload.queries] == [f"q{number}" for number in range(len(GLORIA_PATTERNS) * 3)]
     assert {query.group_by for query in workload.queries} == {("open_level",)}
     assert {query.returns[0] for query in workload.queries} == {GroupKey("open_level")}
     assert {query.conditions for query in workload.queries} == {
@@ -211,8 +212,8 @@ def test_files_of_the_gloria_authors() -> None:
     }
     first, *_, last = workload.queries
     assert first.pattern == sequence("RIOT", "CBAY", "OBSV", "LFVN", "TOPS", "ON")
-    assert last.pattern == sequence("MI", "CBAY", "KL", "NEXT", "LE", "CBAY")
-    assert last.window == TimeWindow(5 * MINUTE, 5 * MINUTE)
+    assert last.pattern == Seq((Repeat(sequence("CBAY", "OR", "AS"), 1, None), Event("AND")))
+    assert last.window == TimeWindow(20 * MINUTE, 5 * MINUTE)
 
 
 def test_files_of_the_gloria_authors_give_the_results_of_plain_enumeration() -> None:

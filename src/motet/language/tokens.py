@@ -212,7 +212,7 @@ def _classify_word(context: _WordContext, problems: list[Diagnostic]) -> tuple[s
         return "INTERVAL", 1
     if context.word in OPERATORS:
         loose = context.word in ("is", "in", "like", "between") and context.type_after() in ("RPAR", "COMMA")
-        return ("NAME" if loose else context.word.upper()), 1
+        return ("NAME" if loose or _is_operator_a_name(context) else context.word.upper()), 1
     return _correct_group_by(context, problems) or _correct_misspelling(context, problems) or ("NAME", 1)
 
 
@@ -258,6 +258,12 @@ def _is_name_here(context: _WordContext) -> bool:
         return True
     has_variable = context.depth > 0 and before != "LSQB" and context.type_after() in _NAMES
     return context.type_after(2 if has_variable else 1) in _AFTER_NAME
+
+
+def _is_operator_a_name(context: _WordContext) -> bool:
+    """Return whether AND, OR or AS stands where only a name can: airports and zones have such codes."""
+    between = context.type_before in _BEFORE_NAME and context.type_after() in _AFTER_NAME
+    return context.word in ("and", "or", "as") and between
 
 
 def _correct_group_by(context: _WordContext, problems: list[Diagnostic]) -> tuple[str, int] | None:
