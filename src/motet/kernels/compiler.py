@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core import event, types
+from llvmlite import ir
+from numba.core import cgutils, event, types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.extending import lower_builtin, type_callable
 
 from motet.kernels.cache import KernelCache
 
@@ -112,6 +114,27 @@ class _InnerCompiler(Compiler):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.state.library = _InnerLibrary(self.state.targetctx.codegen(), "inner")
+
+
+def compile_prefetch(function: Callable[..., None]) -> None:
+    """Let kernels call a function of an array and an index, which does nothing in Python, as the processor's prefetch."""
+
+    @type_callable(function)
+    def type_prefetch(context: Any) -> Any:
+        return lambda array, at: types.none
+
+    @lower_builtin(function, types.Array, types.Integer)
+    def lower_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        at = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        strides = cgutils.unpack_tuple(builder, array.strides, signature.args[0].ndim)
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(at, strides[0])])
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        # To be read, to be kept in all caches, as data.
+        builder.call(prefetch, [place, word(0), word(3), word(1)])
+        return context.get_dummy_value()
 
 
 def on_first_compilation(callback: Callable[[], None]) -> None:

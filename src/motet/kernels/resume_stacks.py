@@ -18,6 +18,7 @@ import numpy as np
 
 from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Floats, Ints, SmallInts
 from motet.kernels.jit import inner, kernel
+from motet.kernels.prefetch import prefetch
 from motet.kernels.ragged import expand_ranges, offsets_from_counts
 from motet.kernels.slots import Inputs, Window, make_window
 from motet.kernels.steps import DUE, FIRST_DUE, LAST_DUE, WAITING, create_active_nodes
@@ -84,6 +85,8 @@ from motet.kernels.two_stacks import (
 MOST_ROOM = 1 << 23
 MIN_ROOM = 1 << 12
 NEEDS_RECORDS = 4  # a status beside those of `motet.kernels.tables`
+AHEAD = 8  # keys: some microseconds, in which memory answers
+LINE = 8  # words of a cache line
 GOLDEN_RATIO = 0.6180339887498949  # its multiples, modulo 1, are spread evenly
 
 # Words of what is known of a key between runs. Its events are numbered; those before `FIRST_LIVE` are dropped.
@@ -340,6 +343,8 @@ def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inp
     words = state.words
     is_fed = keys.heads.shape[0] > 0
     for key in range(words[KEY], keys.first.size):
+        if is_fed:
+            _fetch_ahead(stacks, inputs.events, keys, key)
         if not keys.runs[key]:
             continue
         if begin_key(words, key, keys.first[key]):
@@ -358,6 +363,30 @@ def _run_keys(state: StackState, stacks: Stacks, output: ResultRows, inputs: Inp
             _save_key(state, stacks, inputs, keys, keys.row[key])
         end_key(words, output, status)
     return DONE
+
+
+@inner
+def _fetch_ahead(stacks: Stacks, events: Events, keys: FedKeys, key: int) -> None:
+    """Fetch what keys that come soon are read from: first their heads, and what these point to once they are there."""
+    heads, saved = keys.heads, stacks.saved
+    if key + 2 * AHEAD < keys.row.size:
+        row = keys.row[key + 2 * AHEAD]
+        prefetch(heads, row)
+        prefetch(heads[row], HEAD - 1)
+    if key + AHEAD < keys.row.size and keys.runs[key + AHEAD]:
+        row = keys.row[key + AHEAD]
+        for word in range(0, heads[row, RECORD_SIZE] + LINE - 1, LINE):
+            prefetch(keys.records, heads[row, RECORD] + word)
+        prefetch(stacks.entries, heads[row, FRONT_TOP] - 1)
+        last = heads[row, FRONT_TOTALS] * saved.layout.words - 1
+        prefetch(saved.ints, last)
+        prefetch(saved.ints, last - LINE)
+        first = heads[row, ORIGIN] + heads[row, FIRST_LIVE]
+        for event in (first, heads[row, ORIGIN] + heads[row, NEXT_EVENT]):
+            prefetch(events.time, event)
+            prefetch(events.enter, event)
+            prefetch(events.leave, event)
+            prefetch(events.klass, event)
 
 
 @inner
