@@ -24,7 +24,8 @@ from motet.schema import EventSchema
 
 Times = NDArray[np.int64]
 Flags = NDArray[np.bool_]
-FEWEST_TIMES = 8  # that a piece of retained rows is as large as the next: each of them takes time to read
+FEWEST_TIMES = 4  # that a piece of retained rows is as large as the next: each of them takes time to read, ...
+LARGE_PIECE = 1 << 15  # ... but little beside what it takes to copy so many rows
 
 
 @dataclass(frozen=True)
@@ -152,8 +153,8 @@ def retention_mask(
 class RetainedRows:
     """Rows that the watermark has passed and that a restored or changed stream will need.
 
-    They are kept in pieces, each far larger than the next: each row is copied O(log rows) times, amortised. Rows that
-    are not needed any more are dropped once they may be half of all.
+    They are kept in pieces, each far larger than the next or large: a row is copied a few times, however many there
+    are. Rows that are not needed any more are dropped once they may be half of all.
     """
 
     def __init__(self, rows: pa.Table, newest: int) -> None:
@@ -183,7 +184,7 @@ class RetainedRows:
         if len(rows):
             self.newest = max(self.newest, newest)
             self.size += len(rows)
-            while len(self.pieces) > 1 and len(self.pieces[-1]) <= FEWEST_TIMES * len(rows):
+            while len(self.pieces) > 1 and len(self.pieces[-1]) <= min(FEWEST_TIMES * len(rows), LARGE_PIECE):
                 rows = pa.concat_tables([self.pieces.pop(), rows]).combine_chunks()
             self.pieces.append(rows)
 
