@@ -27,6 +27,7 @@ from motet.engine import sampling
 from motet.engine.encode import encode_branch, select_unit_events
 from motet.engine.local import run_table
 from motet.engine.run import run_unit
+from motet.engine.workload_profile import estimate_statistics
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import Options
@@ -207,7 +208,7 @@ def run_sampled(source: pa.Table | Path, workload: Workload, spent: list[float])
         return run
 
     read = mock.patch.object(pipeline, "_read_sample", timed(pipeline._read_sample))
-    estimate = mock.patch.object(sampling, "estimate_statistics", timed(sampling.estimate_statistics))
+    estimate = mock.patch.object(sampling, "estimate_statistics", timed(estimate_statistics))
     with read, estimate:
         motet.run(source, workload)
 
