@@ -135,3 +135,13 @@ def test_shared_parts_are_named() -> None:
     # What only one query has in common with itself is not shared.
     (alone, *_) = units_of(compile_for(parse(text), optimizer="none"))
     assert alone.planned.shared == ()
+
+
+@pytest.mark.parametrize("where", ["", "WHERE a.x < NEXT(a).x"])
+def test_a_unit_without_events_is_not_among_those_that_were_executed(where: str) -> None:
+    text = f"""
+    QUERY idle RETURN COUNT(*) PATTERN D a+ {where} WITHIN 9 s
+    QUERY busy RETURN COUNT(*) PATTERN A a+ {where} WITHIN 9 s
+    """
+    executed = executions_of(compile_for(parse(text), optimizer="none"), make_stream("ABC", 20))
+    assert [each.queries for each in executed] == [("busy",)]

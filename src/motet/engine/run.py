@@ -82,9 +82,8 @@ def run_unit_partials(
     if not len(encoded.time):
         return [], None
     if unit.strategy is Strategy.TRENDS:
-        return run_trend_query(program, unit, encoded, bounds), describe_machine_run(
-            Strategy.TRENDS, unit.merged, unit.width
-        )
+        tables = run_trend_query(program, unit, encoded, bounds)
+        return tables, describe_machine_run(Strategy.TRENDS, unit.merged, unit.width) if tables else None
     events = select_merged_events(encoded, unit)
     if not len(events.time):
         return [], None
