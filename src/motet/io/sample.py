@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 # Decoding the beginning of a row group takes as long as running some thousand rows: one is read for so many rows.
-ROWS_PER_GROUP = 800_000
+ROWS_PER_GROUP = 1_250_000
 MOST_FOOTERS = 256  # row groups of which the times are looked up
 TEXT_BYTES = 1 << 20  # read of a compressed file of text
 LINE_BYTES = 1 << 16  # from which the length of a line is estimated

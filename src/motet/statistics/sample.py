@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 WHOLE_BELOW = 20_000  # rows up to which all are taken
-LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 16
+LEAST_ROWS, MOST_ROWS = 1 << 14, 1 << 15
 SHARE = 0.01
 STRETCHES = 16
 
