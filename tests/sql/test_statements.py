@@ -33,6 +33,10 @@ ROWS = [1, 3, 2, 5]
         f"SELECT a, b FROM (SELECT id, x FROM t) AS s {PAIR}",
         f"SELECT a, b FROM (VALUES (1, 1), (2, 3), (3, 2), (4, 5)) AS v(id, x) {PAIR}",
         f"SELECT * FROM (SELECT a, b FROM t {PAIR}) AS inner_query",
+        f"SELECT a,b FROM(SELECT*FROM t){PAIR}AS m WHERE(a)IN(1,2)",
+        "SELECT a, b FROM t "
+        + PAIR.replace("B.x AS b", "CASE WHEN(B.x)IN(3,5)AND NOT(A.x)IN(9)THEN(B.x)ELSE(A.x)END AS b"),
+        "SELECT a, b FROM t " + PAIR.replace("B.x AS b", "CASE WHEN LAST(x)IN(3,5)THEN LAST(x)ELSE FIRST(x)END AS b"),
         f"WITH s AS (SELECT * FROM t) SELECT a, b FROM s {PAIR}",
         f"WITH s AS (SELECT a, b FROM t {PAIR}) SELECT * FROM s",
         f"WITH s AS (SELECT * FROM t), r AS (SELECT a, b FROM s {PAIR}), q AS (SELECT 1) SELECT * FROM r",

@@ -124,4 +124,5 @@ def describe_engine_error(error: Exception) -> str:
     message = re.split(r"\nLINE |\n\s*Candidate functions:", str(error))[0]
     message = re.sub(rf" when casting from source column {HIDDEN}\w+", "", message)
     first, *rest = message.strip().split("\n")
-    return "; ".join([first, *(line.strip() for line in rest if line.strip() and HIDDEN not in line)])
+    names = re.compile(rf"{HIDDEN}|motet_relation_|motet_matched_")
+    return "; ".join([first, *(line.strip() for line in rest if line.strip() and not names.search(line))])

@@ -156,8 +156,12 @@ class SqlText:
         while at < last:
             if at > first:
                 yield self.text[self.tokens[at - 1].end : self.tokens[at].start], at, at
-            following, shown = replaced.get(at) or (at + 1, self._requote(self.tokens[at]))
-            yield shown, at, following
+            if at in replaced:
+                following, shown = replaced[at]
+                yield f" {shown} ", at, following  # in the text, a bracket may have stood next to a word
+            else:
+                following = at + 1
+                yield self._requote(self.tokens[at]), at, following
             at = following
 
     def _requote(self, token: SqlToken) -> str:
