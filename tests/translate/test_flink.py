@@ -315,6 +315,25 @@ def test_calls_change_the_pattern_that_they_are_called_on() -> None:
     assert shown(begin + following + "p.oneOrMore(); CEP.pattern(s, q);") == shown(both)
 
 
+@pytest.mark.parametrize("key", ["e -> Tuple2.of(e.getUser(), e.x)", "(Event e) -> new Tuple2<>(e.user, e.getX())"])
+def test_a_key_of_several_columns_keeps_events_of_other_keys_apart(key: str) -> None:
+    steps = name_step("begin", "s", "a") + name_step("next", "t", "b")
+    text = f"CEP.pattern(events.keyBy({key}), Pattern{steps})"
+    assert "WHERE [user, x]\nCONTIGUOUS" in shown(text)
+    assert "no column of the key is null" in translate(text, "flink-cep").text
+    chain = [FlinkStep("s", "begin", A[1]), FlinkStep("t", "next", B[1])]
+    rows = make_rows([("a", 0, 1), ("a", 1, 1), ("z", 1, 1), ("b", 0, 1), ("b", 1, 1), ("a", 2, 1), ("b", 2, 1)])
+    for row in rows[-1:]:
+        row["user"] = "v"
+    workload = translate(text, "flink-cep").workload
+    wanted: Counter[Match] = Counter()
+    for key_of_rows in {(row["user"], row["x"]) for row in rows}:
+        wanted.update(flink_matches(chain, [row for row in rows if (row["user"], row["x"]) == key_of_rows], None))
+    assert wanted.total() == 1
+    assert found_matches(library.run(pa.Table.from_pylist(rows, SCHEMA), workload)) == wanted
+    assert len(evaluate(workload, rows, tick=1_000_000).rows) == 1
+
+
 def test_operators_bind_as_in_java() -> None:
     text = 'Pattern.begin("s").where(e -> !e.a == e.b || 1.5f < e.x && !e.name.equals("y") && e.x % 2 == 0L)'
     assert shown(text).startswith("EVENT s_type AS (NOT a) = b OR 1.5 < x AND NOT (name = 'y') AND x % 2 = 0\n"), shown(
@@ -383,11 +402,15 @@ BEGIN = 'Pattern.begin("a")'
         (f"{BEGIN}.times(2, Time.seconds(5))", "takes whole numbers", " Time"),
         (f"{BEGIN}.oneOrMore(Duration.ofSeconds(5))", "takes whole numbers", "Duration"),
         # Keys and streams
-        (f"CEP.pattern(s.keyBy(new KeySelector<E, K>() {{ }}), {BEGIN})", "keyBy takes one column", "keyBy"),
+        (f"CEP.pattern(s.keyBy(new KeySelector<E, K>() {{ }}), {BEGIN})", "keyBy takes one key", "keyBy"),
         (f"CEP.pattern(s.keyBy(new Key()), {BEGIN})", "a lambda over one event", "new Key"),
-        (f"CEP.pattern(s.keyBy(e -> Tuple2.of(e.a, e.b)), {BEGIN})", "'Tuple2' in a condition", "Tuple2"),
+        (f"CEP.pattern(s.keyBy(e -> Tuple2.of(e.a, e.b + 1)), {BEGIN})", "must be columns of the event", " e.b + 1"),
+        (f"CEP.pattern(s.keyBy(e -> Tuple2.of(e.a, f.b)), {BEGIN})", "'f' in a condition", "f.b"),
+        (f"CEP.pattern(s.keyBy(e -> Tuple3.of(e.a, e.b)), {BEGIN})", "a Tuple3 has 3 columns", "e -> Tuple3"),
+        (f"CEP.pattern(s.keyBy(e -> new Tuple2(e.a, e.b)), {BEGIN})", "is not understood", "new Tuple2"),
+        (f"CEP.pattern(s.keyBy(e -> Tuple2.of(e.a, g(e.b))), {BEGIN})", "is not understood", "g(e.b"),
         (f"CEP.pattern(s.keyBy(e -> e.a + e.b), {BEGIN})", "one column of the event", "e -> e.a"),
-        (f'CEP.pattern(s.keyBy("a", "b"), {BEGIN})', "keyBy takes one column", "keyBy"),
+        (f'CEP.pattern(s.keyBy("a", "b"), {BEGIN})', "keyBy takes one key", "keyBy"),
         (f"CEP.pattern(s.keyBy(e -> e.a).keyBy(e -> e.b), {BEGIN})", "of a stream is not translated", "keyBy(e -> e.b"),
         (f"CEP.pattern(s.filter(e -> e.x > 1), {BEGIN})", "may change which events", "filter"),
         (f"s.keyBy(e -> e.user); {BEGIN}", "this statement is not understood", "s.keyBy"),

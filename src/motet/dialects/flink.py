@@ -79,7 +79,7 @@ class _PatternTranslator:
             names[id(step)] = name
         return names
 
-    def translate(self, key: str | None) -> Translation:
+    def translate(self, key: tuple[str, ...] | None) -> Translation:
         first, last = self.steps[0].call, self.steps[-1]
         window = self.find_window()
         self.check_steps(self.steps, is_group=False)
@@ -92,7 +92,9 @@ class _PatternTranslator:
             for name, condition in self.types.items()
             if condition is not None and name in used
         ]
-        partition = () if key is None else (key,)
+        partition = key or ()
+        if len(partition) > 1:
+            self.notes.append("and no column of the key is null")
         after = self.find_after_match()
         query = Query(self.source.name, pattern, (AllVariables(),), (), partition, (), window, policy, after)
         return self.source.finish(query, definitions, self.notes, first.start, last.call.end)

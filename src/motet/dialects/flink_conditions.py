@@ -42,6 +42,12 @@ _WRAPPED = re.compile(r"\s*SimpleCondition\s*\.\s*(?:<[\w.]*>\s*)?of\s*\((?P<inn
 _REFERENCE = re.compile(r"\s*[A-Z]\w*\s*::\s*(?P<name>\w+)\s*")
 _QUOTED = re.compile(r"""\s*"(?P<name>\w+)"\s*""")
 
+_TUPLE = re.compile(
+    r"\s*\(?\s*(?:[A-Z]\w*\s+)?(?P<name>[A-Za-z_]\w*)\s*\)?\s*->"
+    r"\s*(?:(?P<new>new\s+)?Tuple)(?P<size>\d+)\s*(?(new)<\s*>|\.\s*of)\s*\((?P<columns>.*)\)\s*",
+    re.DOTALL,
+)
+
 _COMPARED = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 # Operators that join several operands, those that bind weakest first.
 _LOGICAL = (("OR", "||"), ("AND", "&&"))
@@ -53,6 +59,24 @@ _BETWEEN = "write the pattern without it, and add the condition to WHERE, as in 
 def parse_condition(source: SourceText, start: int, end: int, variable: str) -> Expression:
     """Parse the condition that the argument of a `where` states about the event of a step."""
     return _find_body(source, start, end, variable).parse()
+
+
+def parse_key(source: SourceText, start: int, end: int) -> tuple[str, ...]:
+    """Parse the columns that the argument of a `keyBy` names: one, or several as in e -> Tuple2.of(e.a, e.b)."""
+    found = _TUPLE.fullmatch(source.text[start:end])
+    if found is None:
+        return (parse_column(source, start, end),)
+    columns = []
+    at = start + found.start("columns")
+    for text in found["columns"].split(","):
+        column = _ConditionParser(source, at, at + len(text), found["name"], "").parse()
+        if not isinstance(column, Attribute):
+            raise source.error_at("a key must be columns of the event", at, at + len(text), "as in e.user")
+        columns.append(column.name)
+        at += len(text) + 1
+    if len(columns) != int(found["size"]):
+        raise source.error_at(f"a Tuple{found['size']} has {found['size']} columns", start, end)
+    return tuple(dict.fromkeys(columns))
 
 
 def parse_column(source: SourceText, start: int, end: int) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from motet.dialects.flink_conditions import parse_column, parse_condition
+from motet.dialects.flink_conditions import parse_condition, parse_key
 from motet.dialects.translation import SourceText, Token, TokenParser
 from motet.model.expression import Expression, Logical, conjoin, conjuncts
 from motet.model.window import UNITS
@@ -91,7 +91,7 @@ class _Class:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    key: str | None
+    key: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,10 @@ class _Constant:
 
 @dataclass(frozen=True, slots=True)
 class FlinkQuery:
-    """What a text asks: the steps of its pattern, and the column that keys the stream, if one does."""
+    """What a text asks: the steps of its pattern, and the columns that key the stream, if some do."""
 
     steps: list[Step]
-    key: str | None
+    key: tuple[str, ...] | None
 
 
 _Value = _Class | _Stream | _Length | _Constant | Step | FlinkQuery
@@ -280,8 +280,10 @@ class _Parser(TokenParser):
                 return _Constant(call.name)
             case _Stream(None) if call.name == "keyBy":
                 if len(call.arguments) != 1:
-                    raise call.error_at_call("keyBy takes one column here", "as in keyBy(e -> e.user)")
-                return _Stream(parse_column(self.source, *call.arguments[0]))
+                    raise call.error_at_call(
+                        "keyBy takes one key here", "as in keyBy(e -> e.user) or keyBy(e -> Tuple2.of(e.user, e.shop))"
+                    )
+                return _Stream(parse_key(self.source, *call.arguments[0]))
             case FlinkQuery() if call.name == "inEventTime" and not call.arguments:
                 return value
             case FlinkQuery():
