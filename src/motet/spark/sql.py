@@ -229,7 +229,8 @@ def find_place(error: PySparkException, query: str) -> int | None:
     """Return the offset of the mistake in a query that Spark refuses; None where it names no place."""
     context = error.getQueryContext()
     if context and context[0].contextType() == QueryContextType.SQL:
-        return int(context[0].startIndex())
+        # What is wrong inside a view has its place in the text of the view.
+        return None if context[0].objectType() else int(context[0].startIndex())
     place = _PLACE.search(str(error).strip().splitlines()[0])
     if place is None:
         return None
