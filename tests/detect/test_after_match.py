@@ -95,9 +95,9 @@ def test_a_stream_does_not_list_all_matches_of_a_burst() -> None:
     assert sorted(found["start"].to_pylist()) == list(range(1, 198, 3))
 
 
-def test_a_stream_needs_a_slide_where_an_absence_is_open() -> None:
-    with pytest.raises(motet.QueryError, match="add SLIDE"):
-        motet.live(stream("a1").schema, f"RETURN COUNT(*) PATTERN SEQ(A, B, NOT C) WITHIN 9 {PAST_LAST}")
+def test_a_stream_needs_a_window_of_time_where_an_absence_is_open() -> None:
+    with pytest.raises(motet.QueryError, match="give it a window of time"):
+        motet.live(stream("a1").schema, f"RETURN COUNT(*) PATTERN SEQ(A, B, NOT C) WITHIN 9 EVENTS {PAST_LAST}")
 
 
 @settings(max_examples=200)

@@ -172,7 +172,7 @@ def in_python() -> dict[str, str]:
         "no such answer": lambda: motet.ask(EVENTS, text)["p"],
         "stream without an end": lambda: motet.live(EVENTS, text.replace(" WITHIN 5", "")),
         "skip while a NOT is open": lambda: motet.live(
-            EVENTS, "QUERY q PATTERN SEQ(A, NOT B) WITHIN 5 AFTER MATCH SKIP PAST LAST EVENT"
+            EVENTS, "QUERY q PATTERN SEQ(A, NOT B) WITHIN 5 EVENTS AFTER MATCH SKIP PAST LAST EVENT"
         ),
         "types of floats": lambda: motet.run(EVENTS.set_column(1, "type", pa.array([1.5, 2.5])), text),
         "time of text": lambda: motet.run(EVENTS.set_column(0, "time", pa.array(["a", "b"])), text),

@@ -188,9 +188,9 @@ def _compile_query(
     if isinstance(online, CompiledQuery):
         return online
     detected = compile_detect(number, workload, tick, online.message)
-    if options.mode and isinstance(detected, DetectQuery) and detected.waits_to_skip:
-        message = "without SLIDE, what AFTER MATCH SKIP PAST LAST EVENT takes is not known while a NOT or NEG is open"
-        return Diagnostic(message, query.span, query.name, "add SLIDE to its WITHIN")
+    if options.mode and isinstance(detected, DetectQuery) and detected.waits_to_skip and detected.span.ranked:
+        message = "what AFTER MATCH SKIP PAST LAST EVENT takes is not known while a NOT or NEG is open"
+        return Diagnostic(message, query.span, query.name, "give it a window of time, as in WITHIN 10 min")
     return detected
 
 

@@ -33,11 +33,13 @@ def endless(workload: Workload) -> Workload:
 
 
 def select_streamed(workload: Workload) -> Workload:
-    """The queries that can run on a stream, and whose matches can be taken before it has ended."""
+    """The queries that can run on a stream, and whose matches can be taken before a window of events is full."""
     workload = endless(workload)
     compiled = [compile_detect(number, workload, SECOND) for number in range(len(workload.queries))]
     kept = zip(workload.queries, compiled, strict=True)
-    taken = [query for query, each in kept if not (isinstance(each, DetectQuery) and each.waits_to_skip)]
+    taken = [
+        query for query, each in kept if not (isinstance(each, DetectQuery) and each.waits_to_skip and each.span.ranked)
+    ]
     return replace(workload, queries=tuple(taken))
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from motet.compile import compile_workload
@@ -58,6 +58,40 @@ def test_any_query_takes_on_a_stream_what_the_oracle_takes(
     saves = data.draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
     expected = enumerate_table(workload, build_stream_table(rows))
     assert_same_results(run_stream(workload, batches, saves), expected)
+
+
+@settings(max_examples=40)
+@pytest.mark.parametrize(
+    "pattern", ["SEQ({}, NOT N n)", "SEQ(NOT N m, {}, NOT N n)", "SEQ({}, NOT A n)", "SEQ({}, NEG(N))"]
+)
+@given(data=st.data())
+def test_matches_are_taken_once_those_before_them_are_certain(pattern: str, data: st.DataObject) -> None:
+    bound = data.draw(st.sampled_from(["A a, B b", "A a, B b", "A a, A b", "A a, A+, B b"]))
+    partition = data.draw(st.sampled_from(["", "", "AND [g]", "GROUP BY g"]))
+    window = f"WITHIN {data.draw(st.integers(4, 8))} AFTER MATCH SKIP PAST LAST EVENT"
+    # Without a condition, a match that ends earlier is one from the first event of any other, too.
+    asked = f"RETURN COUNT(*) PATTERN {pattern.format(bound)} WHERE a.x = b.x {partition} {window}"
+    types = data.draw(st.lists(st.sampled_from("AABBNZ"), min_size=6, max_size=14))
+    rows = [
+        {"time": at, "type": kind, "x": data.draw(st.integers(0, 1)), "g": data.draw(st.sampled_from("uv"))}
+        for at, kind in enumerate(types)
+    ]
+    batches = [([row], row["time"] * SECOND) for row in rows]
+    saves = data.draw(st.lists(st.booleans(), min_size=len(batches), max_size=len(batches)))
+    note(asked)
+    workload = parse(asked)
+    expected = enumerate_table(workload, build_stream_table(rows))
+    assert_same_results(run_stream(workload, batches, saves), expected)
+
+
+def test_a_match_waits_for_one_that_would_be_taken_in_its_place() -> None:
+    query = "RETURN * PATTERN SEQ(A a, B b, NOT N) WHERE a.x = b.x WITHIN 6 AFTER MATCH SKIP PAST LAST EVENT"
+    # The match from 1 to 4 is certain at 7. That from 2 to 3 would be at 8, but for the event at 7.
+    events = [(1, "A", 1), (2, "A", 2), (3, "B", 2), (4, "B", 1), (7, "N", 0), (14, "Z", 0)]
+    rows = [{"time": at, "type": kind, "x": x} for at, kind, x in events]
+    stream = Stream(compile_workload(parse(query), SCHEMA, Options(mode="append")))
+    found = [stream.feed(build_stream_table([row]), row["time"] * SECOND).results for row in rows]
+    assert [table["start"].to_pylist() for table in found] == [[], [], [], [], [], [1]]
 
 
 @pytest.mark.parametrize("saved", [False, True], ids=["kept alive", "saved and restored"])

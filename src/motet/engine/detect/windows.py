@@ -86,7 +86,10 @@ def due_range(query: CompiledQuery | DetectQuery, bounds: Bounds) -> Bounds:
     A window that ends at the bound is complete; an event at the bound may still have others beside it, and so may one
     that fills a window of events.
     """
-    return (bounds[0] + 1, bounds[1] + 1) if query.reports_at_close and not query.span.ranked else bounds
+    if query.span.ranked or not query.reports_at_close:
+        return bounds
+    delay = query.report_delay if isinstance(query, DetectQuery) else 0
+    return bounds[0] + 1 - delay, bounds[1] + 1 - delay
 
 
 def certain_times(query: DetectQuery, found: Matches, encoded: EncodedEvents) -> Ints:

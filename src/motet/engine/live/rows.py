@@ -218,7 +218,9 @@ def timers_for(query: CompiledQuery | DetectQuery) -> set[Timer]:
     if query.span.ranked or not (query.reports_at_close or needs_sweep):
         return set()
     # A change of a value at some time counts once the watermark has passed that time.
-    return {Timer(query.span.within, query.span.slide, 0 if query.reports_at_close else 1)}
+    lag = 0 if query.reports_at_close else 1
+    delay = query.report_delay if isinstance(query, DetectQuery) else 0
+    return {Timer(query.span.within, query.span.slide, lag + delay)}
 
 
 def next_timers(timers: Iterable[Timer], times: Times, watermark: int) -> Times:

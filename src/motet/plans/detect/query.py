@@ -104,6 +104,14 @@ class DetectQuery:
         return past_last and self.skips_across_windows and self.needs_window_close
 
     @property
+    def report_delay(self) -> int:
+        """How long after a window has ended its matches are reported, in microseconds.
+
+        All matches that begin in the window are certain one window later, and with them which of these are taken.
+        """
+        return self.span.within if self.waits_to_skip else 0
+
+    @property
     def is_combined(self) -> bool:
         """Whether results are combined over partitions."""
         return set(self.partition) != set(self.query.group_by)
