@@ -169,6 +169,16 @@ def test_tables_show_each_query_with_its_own_columns_and_say_what_they_leave_out
     assert shown[shown.index("whole") + 2] == "COUNT(*)"
 
 
+def test_a_name_that_is_wider_than_its_table_stays_on_one_line() -> None:
+    query = Query("those_who_came_as_far_as_the_basket", A_THEN_B, (Aggregate("COUNT", alias="n"),))
+    times = {name: pa.array([None], pa.int64()) for name in ("window_start", "window_end")}
+    text = io.StringIO()
+    print_tables(
+        Console(file=text, width=20), pa.table({"query": [query.name], **times, "n": [1]}), Workload((query,)), 1
+    )
+    assert text.getvalue().startswith(f"{query.name}\n")
+
+
 def test_names_and_values_are_never_read_as_markup() -> None:
     query = Query("q[red]", A_THEN_B, (Aggregate("COUNT", alias="n[/]"),), group_by=("key",))
     times = {name: pa.array([None], pa.int64()) for name in ("window_start", "window_end")}

@@ -26,7 +26,9 @@ def print_tables(console: Console, results: pa.Table, workload: Workload, limit:
         if not len(of_query):
             console.print(f"[bold]{escape(rows.query.name)}[/]: no match")
             continue
-        console.print(build_query_table(rows, of_query, limit))
+        # A title of the table would be wrapped where the table is narrower.
+        console.print(f"[bold]{escape(rows.query.name)}[/]", soft_wrap=True)
+        console.print(_build_query_table(rows, of_query, limit))
         _say_hidden(console, len(of_query), limit)
 
 
@@ -47,9 +49,9 @@ def _say_hidden(console: Console, rows: int, limit: int | None) -> None:
         console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]")
 
 
-def build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:
+def _build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:
     """Build a table of a query's first rows."""
-    table = Table(title=escape(rows.query.name), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for name in rows.shown:
         table.add_column(escape(name), justify="right" if is_number(results.schema.field(name).type) else "left")
     for row in to_rows(results.slice(0, limit), " "):
