@@ -48,8 +48,7 @@ def choose_time_type(sample: pa.Array, name: str, time_unit: str, origin: str) -
 
 
 def _choose_zone(texts: pa.Array, name: str, origin: str) -> pa.DataType:
-    zoned = len(texts) > 0 and ZONE.search(texts[0].as_py()[10:].strip())
-    type = pa.timestamp("us", "UTC" if zoned else None)
+    type = _find_time_type(texts[0].as_py() if len(texts) else "")
     try:
         if len(texts) and not _is_time(_prepare_times(texts.slice(0, 1))[0], type):
             parse_times(texts, type, name, origin)
@@ -59,20 +58,25 @@ def _choose_zone(texts: pa.Array, name: str, origin: str) -> pa.DataType:
     return type
 
 
+def _find_time_type(text: str) -> pa.DataType:
+    return pa.timestamp("us", "UTC" if ZONE.search(text[10:].strip()) else None)
+
+
 def _is_fractional(type: pa.DataType) -> bool:
     return bool(pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 
 def holds_times(sample: pa.Array) -> bool:
-    """Return whether some values seem to be times: they are such, or texts in ISO 8601, or numbers that lead to our
-    days in some unit.
+    """Return whether some values seem to be times: they are such, or texts in the form of times, or numbers that lead
+    to our days in some unit.
     """
     if is_text(sample.type):
-        try:
-            _choose_zone(sample.drop_null().slice(0, 1), "", "")
-        except DataError:
+        first = sample.drop_null().slice(0, 1)
+        if not len(first):
             return False
-        return bool(sample.null_count < len(sample))
+        text = first[0].as_py().strip()
+        is_iso = _is_time(_prepare_times(first)[0], _find_time_type(text))
+        return is_iso or (not text.isdigit() and bool(find_time_forms([text])))
     if pa.types.is_integer(sample.type) or _is_fractional(sample.type):
         middle = _find_middle(sample)
         return middle is not None and find_likely_unit(middle) is not None
