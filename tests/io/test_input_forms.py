@@ -367,6 +367,18 @@ def test_values_of_a_csv_that_change_further_on_say_what_helps(tmp_path: Path, m
     assert table["x"][-1].as_py() == "many"
 
 
+def test_decimal_commas_say_how_they_are_read(motet: Motet, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("time;type;x\n1;A;0,5\n2;A;1,25\n")
+    (tmp_path / "q.motet").write_text("RETURN SUM(A.x) AS total PATTERN A")
+    given = ["run", tmp_path / "q.motet", "--events", tmp_path / "e.csv", "--delimiter", ";", "--format", "jsonl"]
+    refused = motet(*given, "--column-type", "x=number")
+    found = re.search(r"^  (--column-type .*) reads decimal commas", refused.stderr, re.MULTILINE)
+    assert found is not None, refused.stderr
+    outcome = motet(*given, *shlex.split(found[1]))
+    assert outcome.status == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["values"] == {"total": 1.75}
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [("text", ["1", "0"]), ("integer", [1, 0]), ("number", [1.0, 0.0]), ("boolean", [True, False])],

@@ -57,6 +57,7 @@ OTHER_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}  # how each is written 
 
 ARROW_PREFIX = re.compile(r"^.*input source '(?P<file>[^']*)': (Invalid: )?")
 BAD_CSV_VALUE = re.compile(r"In CSV column #(?P<at>\d+): .*error to (?P<type>\S+): (?P<problem>.*)")
+DECIMAL_COMMA = re.compile(r"'[+-]?\d+,\d+'")
 BAD_JSON_VALUE = re.compile(r"Column\(/(?P<name>[^)/]*)\) (?P<problem>.*)")
 
 
@@ -167,6 +168,8 @@ def _suggest_column_type(message: str, columns: Sequence[str]) -> str:
     if bad is not None and int(bad["at"]) < len(columns):
         name, kind = columns[int(bad["at"])], bad["type"]
         message = f"column {name!r} was taken for {kind}, which later values are not ({bad['problem']})"
+        if DECIMAL_COMMA.search(bad["problem"]):
+            return f"{message}\n  {_suggest_decimals(name)}"
         return f"{message}\n  --column-type {shlex.quote(name)}=text (in Python column_types=) reads it as text"
     bad = BAD_JSON_VALUE.search(message)
     if bad is not None:
@@ -176,6 +179,12 @@ def _suggest_column_type(message: str, columns: Sequence[str]) -> str:
             f"\n  --column-type {shlex.quote(name)}=text (in Python column_types=) reads all of them as text"
         )
     return message
+
+
+def _suggest_decimals(name: str) -> str:
+    column = name if name.isidentifier() else f'\\"{name}\\"'
+    number = f"CAST(replace({column}, ',', '.') AS DOUBLE)"
+    return f'--column-type {shlex.quote(name)}=text --select "* REPLACE ({number} AS {column})" reads decimal commas'
 
 
 def first_line(error: BaseException) -> str:

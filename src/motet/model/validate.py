@@ -475,7 +475,10 @@ class _QueryChecker:
             self.found += _check_column(item.name, item.span, self.query.name, self.data)
         misfit = find_aggregate_misfit(item, self.data.columns)
         if misfit is not None:
-            self._report(misfit, item.span, "COUNT takes any column, MIN and MAX take texts, times and numbers")
+            hint = "COUNT takes any column, MIN and MAX take texts, times and numbers"
+            if item.name is not None and (self.data.columns or {}).get(item.name) == "text":
+                hint += f"; --column-type {item.name}=number (in Python column_types=) reads a text file's as numbers"
+            self._report(misfit, item.span, hint)
 
     def _check_returned_variable(self, item: Variable) -> None:
         meant = find_events(self.query.pattern, item.name)
