@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from xdist.scheduler import LoadScopeScheduling
 
-pytest_plugins = ["tests.command_line"]
+pytest_plugins = ["tests.command_line", "tests.packaging.environment"]
 
 IN_CI = bool(os.environ.get("CI"))
 

@@ -1,6 +1,7 @@
-"""What runs as the driver of a cluster: `python -m tests.cluster.jobs JOB FOLDER MASTER ARCHIVE`.
+"""What runs as the driver of a cluster: `python -m tests.cluster.jobs API MASTER ARCHIVE` starts a session, and runs
+the jobs that it reads, `JOB FOLDER` a line, until there are no more. Starting a session takes longer than a job.
 
-Each job prints what the test looks at.
+Each job prints what the test looks at, and `done`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -50,17 +52,22 @@ def make_events(rows: int, *, hot: float = 0.0) -> pa.Table:
     )
 
 
+def make_end(events: pa.Table) -> pa.Table:
+    """Return a row that ends all windows of a stream of events."""
+    return pa.table({"time": [10**6], "type": ["Z"], "k": [0], "x": [0.0]}, schema=events.schema)
+
+
 def write_events(events: pa.Table, folder: Path, files: int = 8) -> None:
-    """Write events as files, one after the other in time, and one row that ends all windows of a stream."""
+    """Write events as files, one after the other in time."""
     folder.mkdir()
     size = -(-len(events) // files)
     for at in range(files):
         add_event_file(folder, at, events.slice(at * size, size))
 
 
-def open_session(master: str, archive: str, names: str) -> Any:
+def open_session(api: str, master: str, archive: str) -> Any:
     """Start a session whose workers have what the archive holds; on Connect it is an artifact of the session."""
-    if names != "connect":
+    if api != "connect":
         return stream_session(master, config=SETTINGS | {"spark.archives": f"{archive}#environment"})
     settings = {name: value for name, value in SETTINGS.items() if name != "spark.pyspark.python"}
     session = local_session(master, config=settings | {"spark.api.mode": "connect"})
@@ -73,9 +80,6 @@ def run_batch(spark: Any, folder: Path) -> None:
     """Run over files, and through a filter that only Spark computes; say where workers found motet, and how many slices
     of keys there were.
     """
-    spark.conf.set("spark.sql.shuffle.partitions", "8")
-    batch.SAMPLE_FRACTION = 1.0
-    skew.ROWS_PER_TASK = 500
     slices: list[int] = []
 
     def plan_layout(*arguments: Any) -> skew.TaskLayout:
@@ -83,21 +87,24 @@ def run_batch(spark: Any, folder: Path) -> None:
         slices.append(len(layout.slices))
         return layout
 
-    batch.plan_layout = plan_layout
-    events = spark.read.parquet(str(folder / "events"))
-
     def locate(batches: Any) -> Any:
         import motet.spark
 
         for _ in batches:
             yield pa.record_batch({"file": [motet.spark.__file__]})
 
+    events = spark.read.parquet(str(folder / "events"))
     print(json.dumps(sorted({row.file for row in events.mapInArrow(locate, "file string").collect()})))
-    for name, frame in (("files", events), ("rows", events.filter("k % 50 >= 0"))):
-        slices.clear()
-        found = motet.run(frame, QUERIES)
-        pq.write_table(found.toArrow(), folder / f"{name}.parquet")
-        print(json.dumps(found.motet.metrics() | {"slices": sum(slices)}))
+    partitions = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", "8")
+    few_rows = mock.patch.object(skew, "ROWS_PER_TASK", 500)
+    with few_rows, mock.patch.multiple(batch, SAMPLE_FRACTION=1.0, plan_layout=plan_layout):
+        for name, frame in (("files", events), ("rows", events.filter("k % 50 >= 0"))):
+            slices.clear()
+            found = motet.run(frame, QUERIES)
+            pq.write_table(found.toArrow(), folder / f"{name}.parquet")
+            print(json.dumps(found.motet.metrics() | {"slices": sum(slices)}))
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
 
 
 def wait_for(signal: Path, until: Callable[[], bool]) -> None:
@@ -143,13 +150,12 @@ def run_stream(spark: Any, folder: Path) -> None:
     pq.write_table(spark.read.parquet(str(folder / "results")).toArrow(), folder / "stream.parquet")
 
 
-JOBS = {"batch": run_batch, "connect": run_batch, "kill": run_through_a_kill, "stream": run_stream}
+JOBS = {"batch": run_batch, "kill": run_through_a_kill, "stream": run_stream}
 
 if __name__ == "__main__":
-    names, place, master, archive = sys.argv[1:]
-    started = time.monotonic()
-    session = open_session(master, archive, names)
-    for name in names.split(","):
-        JOBS[name](session, Path(place))
-        print(f"{name} done after {time.monotonic() - started:.1f} s")
+    session = open_session(*sys.argv[1:])
+    for line in sys.stdin:
+        job, place = line.split()
+        JOBS[job](session, Path(place))
+        print("done", flush=True)
     session.stop()

@@ -12,7 +12,9 @@ import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,32 +25,25 @@ import pytest
 import motet
 from benchmarks.standalone import SPARK_HOME, Cluster, clean_environment, start_cluster
 from motet import datasets
-from tests.cluster.jobs import QUERIES, SETTINGS, make_events, write_events
+from tests.cluster.jobs import QUERIES, SETTINGS, make_end, make_events, write_events
 from tests.comparison import assert_same_results
 from tests.docs.walkthrough import FENCE
-from tests.packaging.environment import ROOT, build_wheel, make_environment, pack_environment, run
+from tests.packaging.environment import ROOT, WHOLE, pack_environment, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-WHOLE = bool(os.environ.get("MOTET_LONG"))
-# The script that the page of deployment shows.
-SCRIPT = next(
-    block["body"] for block in FENCE.finditer((ROOT / "docs" / "deploy.md").read_text()) if block["title"] == "job.py"
-)
+
+
+def find_block(page: str, text: str) -> str:
+    """Return the block of code of a page in which a text is."""
+    return next(block["body"] for block in FENCE.finditer((ROOT / page).read_text()) if text in block["body"])
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that has motet from its wheel."""
-    folder = tmp_path_factory.mktemp("environment")
-    return make_environment(folder / "venv", build_wheel(folder), whole=WHOLE)
-
-
-@pytest.fixture(scope="module")
-def archive(python: Path) -> Path:
-    target = python.parents[2] / "environment.tar.gz"
+def archive(wheel_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("archive") / "environment.tar.gz"
     if not WHOLE:
-        return pack_environment(python, target)
-    command = [str(Path(sys.executable).with_name("venv-pack")), "--prefix", str(python.parents[1])]
+        return pack_environment(wheel_python, target)
+    command = [str(Path(sys.executable).with_name("venv-pack")), "--prefix", str(wheel_python.parents[1])]
     run([*command, "--output", str(target), "--compress-level", "1"], env=clean_environment())
     return target
 
@@ -59,27 +54,54 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
-def start_job(names: str, folder: Path, cluster: Cluster, archive: Path) -> subprocess.Popen[str]:
-    """Start jobs of `tests.cluster.jobs` on the cluster."""
-    environment = clean_environment(PYTHONPATH=f"{ROOT}{os.pathsep}{Path(motet.__file__).parents[1]}")
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.cluster.jobs", names, str(folder), cluster.url, str(archive)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment,
-    )  # fmt: skip
+class Application:
+    """A driver with a session on the cluster, which runs jobs of `tests.cluster.jobs`, one after the other."""
+
+    def __init__(self, api: str, folder: Path, cluster: Cluster, archive: Path) -> None:
+        self.cluster, self.errors = cluster, folder / "stderr"
+        environment = clean_environment(PYTHONPATH=f"{ROOT}{os.pathsep}{Path(motet.__file__).parents[1]}")
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.cluster.jobs", api, cluster.url, str(archive)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder, env=environment,
+            )  # fmt: skip
+
+    def start(self, job: str, folder: Path) -> None:
+        """Start a job; the one before has to be finished."""
+        assert self.process.stdin
+        self.process.stdin.write(f"{job} {folder}\n")
+        self.process.stdin.flush()
+
+    def wait_for_signal(self, folder: Path) -> None:
+        """Wait until the job says that it is in the middle of its work."""
+        while not (folder / "kill").exists():
+            assert self.process.poll() is None, self.describe()
+            time.sleep(0.02)
+
+    def finish(self) -> list[str]:
+        """Wait until the job is done, and return the lines that it printed."""
+        assert self.process.stdout
+        lines: list[str] = []
+        for line in self.process.stdout:
+            if line == "done\n":
+                return lines
+            lines.append(line)
+        raise AssertionError(self.describe())
+
+    def describe(self) -> str:
+        """Return what the driver and executors have said last."""
+        return self.errors.read_text()[-4000:] + self.cluster.logs[-6000:]
 
 
-def finish_job(process: subprocess.Popen[str], cluster: Cluster) -> list[str]:
-    """Wait for jobs to end, and return the lines that they printed."""
-    out, err = process.communicate(timeout=1800)
-    assert process.returncode == 0, out[-2000:] + err[-4000:] + cluster.logs[-6000:]
-    return out.splitlines()
-
-
-def await_signal(folder: Path, process: subprocess.Popen[str]) -> None:
-    """Wait until a job says that it is in the middle of its work."""
-    while not (folder / "kill").exists():
-        assert process.poll() is None, process.communicate()[1][-4000:]
-        time.sleep(0.02)
+@contextmanager
+def start_application(api: str, folder: Path, cluster: Cluster, archive: Path) -> Iterator[Application]:
+    application = Application(api, folder, cluster, archive)
+    try:
+        yield application
+        application.process.communicate(timeout=100)
+        assert application.process.returncode == 0, application.describe()
+    finally:
+        application.process.kill()
 
 
 def read_results(file: Path, events: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -90,41 +112,79 @@ def read_results(file: Path, events: pa.Table) -> tuple[pa.Table, pa.Table]:
     return found, expected
 
 
-@pytest.mark.parametrize("job", ["batch", "connect"])
-def test_batches_with_a_hot_key(cluster: Cluster, archive: Path, tmp_path: Path, job: str) -> None:
-    """The environment is an archive of the job, or on Spark Connect an artifact of the session."""
+def check_batches(application: Application, folder: Path) -> None:
+    """Run batches with a hot key, and compare them with one process."""
     events = make_events(20_000, hot=0.7)
-    write_events(events, tmp_path / "events")
-    first, *lines = finish_job(start_job(job, tmp_path, cluster, archive), cluster)
+    write_events(events, folder / "events")
+    application.start("batch", folder)
+    first, *lines = application.finish()
     # Workers had motet from the archive, unpacked in their own folders.
     assert all(re.search(r"/work-\d/app-.*/environment/lib/", file) for file in json.loads(first)), first
-    for name, line in zip(("files", "rows"), lines, strict=False):
+    assert len(lines) == 2
+    for name, line in zip(("files", "rows"), lines, strict=True):
         told = json.loads(line)
         assert told["rows"] == len(events)
         assert told["slices"] > 3, "the hot key was not cut"
-        assert_same_results(*read_results(tmp_path / f"{name}.parquet", events))
-    assert "motet: compiled" not in cluster.logs
+        assert_same_results(*read_results(folder / f"{name}.parquet", events))
+    assert "motet: compiled" not in application.cluster.logs
 
 
-def test_an_executor_is_killed_in_a_batch(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
-    events = make_events(10_000)
-    write_events(events, tmp_path / "events")
-    process = start_job("kill", tmp_path, cluster, archive)
-    await_signal(tmp_path, process)
-    cluster.kill_executor()
-    finish_job(process, cluster)
-    assert_same_results(*read_results(tmp_path / "killed.parquet", events))
+@pytest.fixture(scope="class")
+def application(
+    cluster: Cluster, wheel_python: Path, archive: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Application]:
+    """A driver for all tests of a class."""
+    folder = tmp_path_factory.mktemp("driver")
+    # Spark starts a Python worker beside the driver too, by the path that executors have.
+    (folder / "environment").symlink_to(wheel_python.parents[1])
+    with start_application("classic", folder, cluster, archive) as started:
+        yield started
+
+
+class TestJobsOfOneSession:
+    """The environment is an archive of the session."""
+
+    def test_batches_with_a_hot_key(self, application: Application, tmp_path: Path) -> None:
+        check_batches(application, tmp_path)
+
+    def test_an_executor_is_killed_in_a_batch(self, application: Application, tmp_path: Path) -> None:
+        events = make_events(10_000)
+        write_events(events, tmp_path / "events")
+        application.start("kill", tmp_path)
+        application.wait_for_signal(tmp_path)
+        application.cluster.kill_executor()
+        application.finish()
+        assert_same_results(*read_results(tmp_path / "killed.parquet", events))
+
+    def test_a_worker_is_killed_in_a_stream(self, application: Application, tmp_path: Path) -> None:
+        events = make_events(16_000)
+        write_events(pa.concat_tables([events, make_end(events)]), tmp_path / "events", files=5)
+        application.start("stream", tmp_path)
+        application.wait_for_signal(tmp_path)
+        application.cluster.kill_worker()
+        application.cluster.start_worker()
+        application.finish()
+        assert_same_results(*read_results(tmp_path / "stream.parquet", events))
+        assert "motet: compiled" not in application.cluster.logs
+
+
+def test_batches_on_spark_connect(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
+    """The environment is an artifact of the session."""
+    with start_application("connect", tmp_path, cluster, archive) as application:
+        check_batches(application, tmp_path)
 
 
 def test_a_script_by_spark_submit_gives_the_rows_of_one_process(
-    cluster: Cluster, python: Path, archive: Path, tmp_path: Path
+    cluster: Cluster, wheel_python: Path, archive: Path, tmp_path: Path
 ) -> None:
+    """The script is that of the page of deployment; README's example runs behind it, in the same session."""
+    example = find_block("README.md", "local_session")
     script = tmp_path / "job.py"
-    script.write_text(SCRIPT)
+    script.write_text(find_block("docs/deploy.md", "sys.argv") + "from motet import datasets\n" + example)
     submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.url, "--archives", f"{archive}#environment"]
     settings = {
         "spark.pyspark.python": "./environment/bin/python",
-        "spark.pyspark.driver.python": str(python),
+        "spark.pyspark.driver.python": str(wheel_python),
         "spark.python.daemon.module": "motet.spark.daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.executor.memory": "512m",
@@ -132,32 +192,35 @@ def test_a_script_by_spark_submit_gives_the_rows_of_one_process(
     for name, value in settings.items():
         submit += ["--conf", f"{name}={value}"]
     arguments = [str(datasets.path("nyc_flights")), "examples/flights.motet", str(tmp_path / "found.parquet")]
-    run([*submit, str(script), *arguments], cwd=ROOT, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
+    environment = clean_environment(SPARK_LOCAL_IP="127.0.0.1")
+    shown = run([*submit, str(script), *arguments], cwd=ROOT, env=environment, timeout=600)
     expected = motet.run(datasets.load("nyc_flights"), ROOT / "examples" / "flights.motet")
     found = pq.read_table(tmp_path / "found.parquet").select(expected.column_names).cast(expected.schema)
     assert_same_results(found, expected)
+    counts = dict(re.findall(r"\| *(\w+)\| *(\d+)\|", shown))
+    assert counts == {query: str(count) for query, count in Counter(expected["query"].to_pylist()).items()}
 
 
-def test_the_command_line_runs_there(cluster: Cluster, python: Path, archive: Path, tmp_path: Path) -> None:
+def test_the_command_line_runs_there(cluster: Cluster, wheel_python: Path, archive: Path, tmp_path: Path) -> None:
     events = make_events(5_000)
     write_events(events, tmp_path / "events")
     (tmp_path / "queries.motet").write_text(QUERIES)
-    command = [str(python), "-m", "motet", "run", "queries.motet", "--events", "events", "--engine", "spark"]
+    command = [str(wheel_python), "-m", "motet", "run", "queries.motet", "--events", "events", "--engine", "spark"]
     command += ["--master", cluster.url, "--output", "found.parquet", "--conf", f"spark.archives={archive}#environment"]
     command += ["--conf", "spark.pyspark.python=./environment/bin/python", "--conf", "spark.executor.memory=512m"]
+    command += ["--conf", "spark.cores.max=1"]  # one executor starts sooner than two
     run(command, cwd=tmp_path, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
     assert_same_results(*read_results(tmp_path / "found.parquet", events))
 
 
 def test_an_executor_is_killed_in_a_stream_of_the_command_line(
-    cluster: Cluster, python: Path, archive: Path, tmp_path: Path
+    cluster: Cluster, wheel_python: Path, archive: Path, tmp_path: Path
 ) -> None:
     events = make_events(16_000)
-    end = pa.table({"time": [10**6], "type": ["Z"], "k": [0], "x": [0.0]}, schema=events.schema)
-    write_events(pa.concat_tables([events, end]), tmp_path / "events")
-    (tmp_path / "environment").symlink_to(archive.parent / "venv")
+    write_events(pa.concat_tables([events, make_end(events)]), tmp_path / "events", files=5)
+    (tmp_path / "environment").symlink_to(wheel_python.parents[1])
     (tmp_path / "queries.motet").write_text(QUERIES)
-    command = [str(python), "-m", "motet", "stream", "queries.motet", "--once", "--watermark", "5 seconds"]
+    command = [str(wheel_python), "-m", "motet", "stream", "queries.motet", "--once", "--watermark", "5 seconds"]
     command += ["--option", f"path={tmp_path / 'events'}", "--option", "maxFilesPerTrigger=1", "--checkpoint", "state"]
     command += ["--sink", "parquet", "--output", "found", "--master", cluster.url]
     settings = SETTINGS | {"spark.archives": f"{archive}#environment"}
@@ -170,7 +233,8 @@ def test_an_executor_is_killed_in_a_stream_of_the_command_line(
         assert process.poll() is None, process.communicate()[1][-4000:]
         time.sleep(0.02)
     cluster.kill_executor()
-    finish_job(process, cluster)
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, out[-2000:] + err[-4000:] + cluster.logs[-6000:]
     files = ds.dataset(list_sink_files(tmp_path / "found")).to_table()
     pq.write_table(files, tmp_path / "found.parquet")
     assert_same_results(*read_results(tmp_path / "found.parquet", events))
@@ -181,19 +245,3 @@ def list_sink_files(folder: Path) -> list[str]:
     logs = sorted((folder / "_spark_metadata").glob("[0-9]*"), key=lambda log: int(log.name.partition(".")[0]))
     entries = [json.loads(line) for log in logs for line in log.read_text().splitlines()[1:]]
     return sorted({entry["path"].removeprefix("file://") for entry in entries})
-
-
-def test_a_worker_is_killed_in_a_stream(cluster: Cluster, archive: Path, tmp_path: Path) -> None:
-    """The last test on this cluster: one of its workers does not come back."""
-    events = make_events(16_000)
-    end = pa.table({"time": [10**6], "type": ["Z"], "k": [0], "x": [0.0]}, schema=events.schema)
-    write_events(pa.concat_tables([events, end]), tmp_path / "events")
-    # Spark starts a Python worker beside the driver too, by the path that executors have.
-    (tmp_path / "environment").symlink_to(archive.parent / "venv")
-    process = start_job("stream", tmp_path, cluster, archive)
-    await_signal(tmp_path, process)
-    cluster.kill_worker()
-    cluster.start_worker()
-    finish_job(process, cluster)
-    assert_same_results(*read_results(tmp_path / "stream.parquet", events))
-    assert "motet: compiled" not in cluster.logs

@@ -1,4 +1,7 @@
-"""Build wheels, and install them into environments of their own."""
+"""Build wheels, and install them into environments of their own; all tests share one of each.
+
+With MOTET_LONG=1 the environment has all that motet depends on, from the package index, which takes minutes.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,25 @@ import sysconfig
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from benchmarks.standalone import clean_environment
 
+WHOLE = bool(os.environ.get("MOTET_LONG"))
 ROOT = Path(__file__).parents[2]
 KERNELS = Path(os.environ.get("MOTET_KERNEL_CACHE") or ROOT / "src" / "motet" / "kernels" / "compiled")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def wheel_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has motet from its wheel."""
+    return make_environment(tmp_path_factory.mktemp("environment") / "venv", wheel, whole=WHOLE)
 
 
 def build_wheel(folder: Path, *, kernels: bool = True) -> Path:
