@@ -14,6 +14,7 @@ from benchmarks.experiments import motto, multitree
 from benchmarks.measure import Measurement, compute_ratio, run_interleaved
 from benchmarks.registry import OURS, Axes, Experiment, Row, Seconds, Setting
 from motet.compile import compile_workload
+from motet.engine.local import LocalRun
 from motet.language import parse
 from motet.model.query import Workload
 from motet.options import OptimizerName, Options
@@ -156,6 +157,130 @@ def measure_compact_matches(setting: Setting) -> list[Row]:
     ]
 
 
+MINUTE = 60_000_000
+INSTRUMENTS = 20
+LONGEST = 10  # bars of a match
+Valley = tuple[str, list[tuple[int, float]], list[tuple[int, float]]]  # instrument, falling bars, rising bars
+
+
+def make_bars(count: int, seed: int = 2) -> pa.Table:
+    """Return minute bars of some instruments, a random walk each."""
+    rng = np.random.default_rng(seed)
+    minutes = count // INSTRUMENTS
+    close = np.round(100 + np.cumsum(rng.normal(size=(minutes, INSTRUMENTS)), axis=0), 1)
+    names = pa.array([f"s{number}" for number in range(INSTRUMENTS)])
+    return pa.table(
+        {
+            "time": pa.array(np.repeat(np.arange(minutes) * MINUTE, INSTRUMENTS), pa.timestamp("us")),
+            "type": pa.array(["bar"]).take(pa.array(np.zeros(close.size, np.int64))),
+            "symbol": names.take(pa.array(np.tile(np.arange(INSTRUMENTS), minutes))),
+            "price": close.ravel(),
+        }
+    )
+
+
+def write_valleys(least: int, returned: str) -> Workload:
+    """Write a query for prices that fall for some bars and then rise for as many or more."""
+    times = "+" if least == 1 else f"{{{least},}}"
+    return parse(
+        f"RETURN {returned} PATTERN SEQ(bar{times} down, bar{times} up) WHERE [symbol] AND "
+        "down.price > NEXT(down).price AND up.price < NEXT(up).price AND LAST(down).price < FIRST(up).price "
+        f"WITHIN {LONGEST} min CONTIGUOUS"
+    )
+
+
+def group_bars(bars: pa.Table) -> dict[str, list[tuple[int, float]]]:
+    """Return the bars of each instrument as a hand-written program keeps them."""
+    groups: dict[str, list[tuple[int, float]]] = {}
+    columns = (bars.column("symbol"), bars.column("time").cast(pa.int64()), bars.column("price"))
+    for symbol, time_, price in zip(*(column.to_pylist() for column in columns), strict=True):
+        groups.setdefault(symbol, []).append((time_, price))
+    return groups
+
+
+def find_valleys(groups: dict[str, list[tuple[int, float]]], least: int) -> list[Valley]:
+    """Find the same matches with their bars by a plain loop: from each bar down to the bottom, and up again."""
+    found: list[Valley] = []
+    for symbol, bars in groups.items():
+        prices = [price for _, price in bars]
+        count = len(prices)
+        for first in range(count):
+            last = first
+            while last + 1 < count and prices[last + 1] < prices[last]:
+                last += 1
+            bottom = last
+            if bottom - first + 1 < least:
+                continue
+            while last + 1 < count and prices[last + 1] > prices[last] and last + 1 - first < LONGEST:
+                last += 1
+                if last - bottom >= least:
+                    found.append((symbol, bars[first : bottom + 1], bars[bottom + 1 : last + 1]))
+    return found
+
+
+def group_and_find(bars: pa.Table, least: int) -> list[Valley]:
+    """Find the matches of a table by the plain loop."""
+    return find_valleys(group_bars(bars), least)
+
+
+def check_valleys(bars: pa.Table, least: int) -> int:
+    """Check that motet finds what the loop finds; return how many matches that is."""
+    program = compile_workload(write_valleys(least, "down, up"), EventSchema(bars.schema), Options())
+    sums = np.zeros(4)
+    for table in LocalRun(program).run(bars):
+        for at, name in enumerate(("down", "up")):
+            inside = table.column(name).combine_chunks().flatten()
+            price = inside.field("price").to_numpy()
+            sums += [len(table) if at == 0 else 0, len(price), (at + 1) * price.sum(), (price * price).sum()]
+    wanted = np.zeros(4)
+    for _, *parts in (valleys := group_and_find(bars, least)):
+        for at, part in enumerate(parts):
+            own = [price for _, price in part]
+            wanted += [1 - at, len(own), (at + 1) * sum(own), sum(price * price for price in own)]
+    assert np.allclose(sums, wanted, rtol=1e-9), (sums, wanted)
+    return len(valleys)
+
+
+def measure_valleys(setting: Setting) -> list[Row]:
+    """Measure a V-shape of prices, CONTIGUOUS, per instrument: motet and a plain Python loop, both from a table."""
+    pa.set_cpu_count(1)
+    bars = make_bars(setting.pick(200_000, 1_000_000))
+    groups = group_bars(bars)
+    rows: list[Row] = []
+    for least in (3, 1):
+        values = "FIRST(down).price AS top, LAST(up).price AS recovered"
+        programs = {
+            "motet, prices": write_valleys(least, values),
+            "motet, all bars": write_valleys(least, "down, up"),
+        }
+        found = check_valleys(bars, least)
+        compiled = {
+            name: compile_workload(workload, EventSchema(bars.schema), Options()) for name, workload in programs.items()
+        }
+        cases: dict[str, Callable[[], object]] = {
+            name: partial(count_matches, program, bars) for name, program in compiled.items()
+        }
+        cases["loop"] = partial(group_and_find, bars, least)
+        cases["loop over lists"] = partial(find_valleys, groups, least)
+        timings = run_interleaved(cases, max(setting.repeats, 3), time.process_time)
+        for name in compiled:
+            rows.append(
+                {
+                    "falls, then rises": f"bar{{{least},}}" if least > 1 else "bar+",
+                    "bars": len(bars),
+                    "matches": found,
+                    "who": name,
+                    "seconds": Measurement.of(timings[name]),
+                    "loop": Measurement.of(timings["loop"]),
+                    "loop over lists": Measurement.of(timings["loop over lists"]),
+                    "times faster": compute_ratio(timings["loop"], timings[name]),
+                    "than over lists": compute_ratio(timings["loop over lists"], timings[name]),
+                    "ran": describe_run(list_executed(compiled[name], bars)),
+                }
+            )
+    return rows
+
+
 OPTIMIZERS: tuple[OptimizerName, ...] = ("none", "share", "reorder", "multitree", "motto", "auto")
 BUDGET = 0.2  # seconds for optimizers that search
 
@@ -282,6 +407,18 @@ EXPERIMENTS = (
         Seconds(60, 300),
         measure_auto,
         heavy=True,
+    ),
+    Experiment(
+        "detect-valleys",
+        OURS,
+        "",
+        "a V-shape of prices per instrument, CONTIGUOUS: motet and a plain Python loop that finds the same matches",
+        Seconds(15, 60),
+        measure_valleys,
+        notes=(
+            "The loop begins with the same table, whose bars it keeps in a list for each instrument; "
+            '"over lists" is the same loop with these lists there before.',
+        ),
     ),
     Experiment(
         "detect-compact",

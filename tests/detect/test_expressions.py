@@ -16,7 +16,7 @@ from motet.language.printer import expression_text
 from motet.model.expression import At, Attribute, Expression, KleeneAggregate
 from motet.model.names import rewrite_leaves
 from motet.model.pattern import Event, Repeat, Seq
-from motet.model.query import AllVariables, Computed, Query, ReturnItem, Workload
+from motet.model.query import AllVariables, Computed, Policy, Query, ReturnItem, Workload
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
@@ -80,3 +80,13 @@ def test_values_computed_from_a_match(value: Expression, rows: list[dict[str, An
     pattern = Seq((Repeat(Event("A", "a"), 0, 1), Repeat(Event("B", "b"), 1, None)))
     items: tuple[ReturnItem, ...] = (AllVariables(), Computed(spoken, "value"))
     agree(Query("q", pattern, items), rows)
+
+
+@given(rows=ROWS, policy=st.sampled_from(tuple(Policy)), most=st.sampled_from([1, None]))
+def test_values_of_single_events_are_returned_as_expressions_read_them(
+    rows: list[dict[str, Any]], policy: Policy, most: int | None
+) -> None:
+    leaves = [("a", At.EACH), ("b", At.EACH if most else At.LAST), ("b", At.FIRST if most is None else At.EACH)]
+    items = [Computed(Attribute(of, name, at), f"{of}{at}{name}") for of, at in set(leaves) for name in TYPES]
+    pattern = Seq((Event("A", "a"), Repeat(Event("B", "b"), 1, most)))
+    agree(Query("q", pattern, tuple(items), policy=policy), rows)

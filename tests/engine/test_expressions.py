@@ -58,7 +58,7 @@ ROWS = st.lists(
         {
             "i": st.none() | WHOLE,
             "j": st.none() | WHOLE,
-            "x": st.none() | FLOATING,
+            "x": st.none() | FLOATING | st.just(math.nan),
             "s": st.none() | TEXTS,
             "b": st.none() | st.booleans(),
             "t": st.none() | TIMES,

@@ -520,3 +520,18 @@ def _evaluate_matches(
             scope.current[s] = scope.events[scope.offsets[s]] if is_single else -1
         evaluate(code, number, values, scope, stack)
         results.ints[m], results.floats[m], results.null[m] = stack.ints[0], stack.floats[0], stack.null[0]
+
+
+@kernel
+def select_events(matches: Matches, wanted: Flags, first: bool, event: Ints, none: Flags) -> None:
+    """Write the event that each match binds to the wanted positions, the first of them or the last; and mark those
+    that bind none. O(events).
+    """
+    for m in range(matches.key.size):
+        begin, end = matches.begin[m], matches.begin[m + 1]
+        event[m], none[m] = 0, True
+        for step in range(end - begin):
+            at = begin + step if first else end - 1 - step
+            if wanted[matches.position[at]]:
+                event[m], none[m] = matches.event[at], False
+                break

@@ -38,7 +38,8 @@ class EarlierTests(NamedTuple):
 
 
 class RunTable(NamedTuple):
-    """A pattern of single events. An event of class c may be bound to item p where `binds[c, p]`.
+    """A pattern of single events. An event of class c may be bound to item p where `binds[c, p]`, and to any item where
+    `is_bound[c]`.
 
     The edges that leave item p are those from `leaving[p]` to `leaving[p + 1]`, and edge e leads to item `target[e]`:
     at a later time, or where `together[e]` at the same time, by another event and to an item with a higher number.
@@ -48,6 +49,7 @@ class RunTable(NamedTuple):
     """
 
     binds: Flags
+    is_bound: Flags
     begins: Flags
     ends: Flags
     leaving: Ints
@@ -123,7 +125,10 @@ def list_runs(
             _link_key(table, events, state, context)
             words[IS_LINKED], words[DEPTH] = 1, -1
             words[START], words[START_ITEM] = events.offsets[words[KEY]], 0
-        found, is_full = _list_key(table, events, state, context, out, found)
+        if _follows_neighbours(table):
+            found, is_full = _list_neighbours(table, events, state, context, out, found)
+        else:
+            found, is_full = _list_key(table, events, state, context, out, found)
         if is_full:
             return found, False
         words[KEY] += 1
@@ -132,12 +137,19 @@ def list_runs(
 
 
 @inner
+def _follows_neighbours(table: RunTable) -> bool:
+    """Return whether each step leads to the next event, tests are numbered and nothing is absent."""
+    edges = table.target.size
+    has_numbers = table.distinct.size > 0 or table.rules.tests[edges] == 0
+    return table.is_contiguous and not table.has_ties and has_numbers and table.rules.ways[edges] == 0
+
+
+@inner
 def _link_key(table: RunTable, events: RunEvents, state: RunState, context: EvalContext) -> None:
     """Find the next steps of all events of a key, last ones first."""
     base, end = events.offsets[state.words[KEY]], events.offsets[state.words[KEY] + 1]
-    items, edges = table.begins.size, table.target.size
-    has_numbers = table.distinct.size > 0 or table.rules.tests[edges] == 0
-    if table.is_contiguous and not table.has_ties and has_numbers and table.rules.ways[edges] == 0:
+    items = table.begins.size
+    if _follows_neighbours(table):
         _link_neighbours(table, events, state, context, base, end)
         return
     for q in range(items):
@@ -148,6 +160,9 @@ def _link_key(table: RunTable, events: RunEvents, state: RunState, context: Eval
         first = after - 1
         while first > base and events.time[first - 1] == events.time[first]:
             first -= 1
+        if not table.is_contiguous and after - first == 1 and not table.is_bound[events.klass[first]]:
+            after = first
+            continue
         follower = _find_neighbour(events, first, after, end, table.has_ties) if table.is_contiguous else -1
         if follower >= 0 and not table.has_ties:
             state.held[first - base] = _test_neighbours(table, context, first, follower)
@@ -174,26 +189,34 @@ def _link_key(table: RunTable, events: RunEvents, state: RunState, context: Eval
 def _link_neighbours(
     table: RunTable, events: RunEvents, state: RunState, context: EvalContext, base: int, end: int
 ) -> None:
-    """Link each event of a key with the next one, where tests are numbered and nothing is absent. O(events x edges)."""
-    items = table.begins.size
+    """Link each event of a key with the next one, where tests are numbered and nothing is absent. O(events x edges).
+
+    Whether there is a next step is written for the first item only: it is the same for all.
+    """
+    items, follower, is_alone_after = table.begins.size, -1, False
     for back in range(end - base):
         event = end - 1 - back
-        is_first = event == base or events.time[event - 1] != events.time[event]
-        is_alone = is_first and (event + 1 == end or events.time[event + 1] != events.time[event])
-        follower = _find_neighbour(events, event, event + 1, end, False) if is_alone else -1
-        held = _test_neighbours(table, context, event, follower) if follower >= 0 else 0
-        state.held[event - base] = held
+        now = events.time[event]
+        is_alone = (event == base or events.time[event - 1] != now) and (
+            event + 1 == end or events.time[event + 1] != now
+        )
+        follower = event + 1 - base if is_alone and is_alone_after else -1
+        is_alone_after = is_alone
+        held = _test_neighbours(table, context, event, event + 1) if follower >= 0 else 0
+        state.held[event - base], state.then[event - base, 0] = held, follower
         own, binds = state.earliest_start[event - base], table.binds[events.klass[event]]
-        later = state.earliest_start[follower - base if follower >= 0 else 0]
-        is_wanted = events.time[event] >= events.since
+        oldest = events.oldest[event] if now >= events.since else MAX_TIME
+        if follower < 0:
+            for p in range(items):
+                own[p] = oldest if table.ends[p] and binds[p] else MAX_TIME
+            continue
+        later = state.earliest_start[follower]
         for p in range(items):
-            earliest_start = events.oldest[event] if is_wanted and table.ends[p] else MAX_TIME
-            if follower >= 0:
-                for edge in range(table.leaving[p], table.leaving[p + 1]):
-                    if held & table.asked[edge] == table.asked[edge]:
-                        earliest_start = min(earliest_start, later[table.target[edge]])
+            earliest_start = oldest if table.ends[p] else MAX_TIME
+            for edge in range(table.leaving[p], table.leaving[p + 1]):
+                if held & table.asked[edge] == table.asked[edge]:
+                    earliest_start = min(earliest_start, later[table.target[edge]])
             own[p] = earliest_start if binds[p] else MAX_TIME
-            state.then[event - base, p] = follower - base if follower >= 0 else -1
 
 
 @inner
@@ -318,12 +341,67 @@ def _list_key(
 
 
 @inner
+def _list_neighbours(
+    table: RunTable, events: RunEvents, state: RunState, context: EvalContext, out: PathList, found: int
+) -> tuple[int, bool]:
+    """List on through the matches of a key whose steps lead to the next event each: at depth d that is event START + d.
+    Returns how many are listed, and whether the room is full.
+    """
+    words, cursor = state.words, state.cursor
+    base, end = events.offsets[words[KEY]], events.offsets[words[KEY] + 1]
+    depth = words[DEPTH]
+    while True:
+        if depth < 0:
+            if not _find_start(table, events, state, base, end):
+                words[DEPTH] = depth
+                return found, False
+            depth = 0
+            cursor.item[0], cursor.row[0], cursor.edge[0] = words[START_ITEM], words[START], -1
+        start = words[START]
+        item, event, first, edge = cursor.item[depth], start + depth, events.time[start], cursor.edge[depth]
+        if edge < 0:
+            if table.ends[item] and events.time[event] >= events.since and events.oldest[event] <= first:
+                put = out.begin[found]
+                if found == out.first.size or put + depth + 1 > out.event.size:
+                    words[DEPTH] = depth
+                    return found, True
+                for at in range(depth + 1):
+                    out.position[put + at] = cursor.item[at]
+                    out.event[put + at] = start + at
+                out.begin[found + 1] = put + depth + 1
+                out.first[found], out.last[found], out.end[found] = first, events.time[event], event
+                out.key[found], out.origin[found] = words[KEY], start
+                found += 1
+            edge = table.leaving[item]
+        after = table.leaving[item + 1] if state.then[event - base, 0] >= 0 else edge
+        held = state.held[event - base]
+        while edge < after:
+            q, asked = table.target[edge], table.asked[edge]
+            edge += 1
+            if (
+                held & asked == asked
+                and state.earliest_start[event + 1 - base, q] <= first
+                and _agrees_with_earlier(table.earlier, cursor, context, depth, q, event + 1)
+            ):
+                cursor.edge[depth] = edge
+                depth += 1
+                cursor.item[depth], cursor.row[depth], cursor.edge[depth] = q, event + 1, -1
+                edge = -1
+                break
+        if edge >= 0:
+            depth -= 1
+            if depth < 0:
+                words[START_ITEM] += 1
+
+
+@inner
 def _find_start(table: RunTable, events: RunEvents, state: RunState, base: int, end: int) -> bool:
     """Move to the next event and item at which matches begin; return whether there is one."""
     words = state.words
     while words[START] < end:
         e = words[START]
-        for item in range(words[START_ITEM], table.begins.size):
+        last = table.begins.size if table.is_bound[events.klass[e]] else 0
+        for item in range(words[START_ITEM], last):
             may_begin = table.begins[item] and table.binds[events.klass[e], item]
             if may_begin and state.earliest_start[e - base, item] <= events.time[e]:
                 words[START_ITEM] = item

@@ -215,7 +215,8 @@ class Cheapest(JoinOptimizer):
         compared = [get_join_optimizer(name) for name in COMPARED]
         plans = [each.optimize(queries, known, options) for each in compared if not each.searches]
         worth = SHARE_OF_RUNS * min(plan.cost for plan in plans) * 1e-9 * options.runs
-        if worth >= SECONDS_TO_BEGIN + SECONDS_PER_PATTERN * len(queries):
+        # A single pattern shares nothing, and its cheapest tree is known.
+        if len(queries) > 1 and worth >= SECONDS_TO_BEGIN + SECONDS_PER_PATTERN * len(queries):
             seconds = min(MOST_SECONDS, worth) if options.seconds is None else min(MOST_SECONDS, worth, options.seconds)
             searching = replace(options, seconds=seconds)
             plans += [each.optimize(queries, known, searching) for each in compared if each.searches]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from motet.engine.detect.bindings import concat_bindings, mask_bindings, match_i
 from motet.engine.detect.instances import NO_BOUND, UNLIMITED, PlanRunner
 from motet.engine.detect.match_limit import MatchLimit
 from motet.engine.detect.matches import MatchFilter, MatchLister
-from motet.engine.detect.results import MatchTableBuilder
+from motet.engine.detect.results import DecodedColumns, MatchTableBuilder, has_structs
 from motet.engine.detect.windows import (
     Bounds,
     certain_times,
@@ -46,7 +46,7 @@ class QueryRun:
         self,
         runner: PlanRunner,
         planned: PlannedQuery,
-        events: Mapping[str, pa.Array],
+        events: DecodedColumns,
         bounds: Bounds,
         start_time: int | None,
     ) -> None:
@@ -65,6 +65,8 @@ class QueryRun:
         self._added: list[pa.Table] = []  # contributions to aggregates
         self._waiting: list[tuple[MatchFilter, Matches]] = []  # matches whose alternative is not certain yet
         self._taken_windows: dict[int, Any] = {}  # by block of matches that AFTER MATCH SKIP takes: in which windows
+        is_bounded = bounds[0] > MIN_TIME or bounds[1] < MAX_TIME
+        self._may_wait = start_time is not None or is_bounded or self.query.needs_window_close
         self._is_full = False
         self.taken: list[Matches] = []  # by AFTER MATCH SKIP
 
@@ -190,12 +192,15 @@ class QueryRun:
 
     def _list_rows(self, match_filter: MatchFilter, found: Matches) -> Iterator[pa.Table]:
         """Yield the rows of matches that are due."""
-        found = mask_bindings(found, self._is_due(match_filter, found))
+        if self._may_wait or match_filter.has_open_ends:
+            found = mask_bindings(found, self._is_due(match_filter, found))
         if self.query.is_ambiguous:
             found = mask_bindings(found, _is_new(found, self._seen))
         if len(found.key):
-            first, last = match_times(found, self.encoded)
-            yield self._builder.build(take_bindings(found, np.lexsort((last, first))))
+            if has_structs(self.program):
+                first, last = match_times(found, self.encoded)
+                found = take_bindings(found, np.lexsort((last, first)))
+            yield self._builder.build(found)
 
     def _is_due(self, match_filter: MatchFilter, found: Matches) -> Any:
         """Return a mask of the matches that become certain within the bounds, in a window to be reported."""

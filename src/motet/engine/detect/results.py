@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from motet.compile import Program
 from motet.compile.detect import decode_type, match_columns
 from motet.engine.detect.bindings import check_overflow, entries_at, longest_match, match_times
 from motet.engine.detect.compiled_plan import RowLayout
 from motet.engine.detect.instances import PlanRunner
 from motet.engine.detect.rules import QueryCode, position_slots
 from motet.engine.encode import Ints, as_one_array
-from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch
+from motet.kernels.match_filter import Matches, evaluate_matches, new_match_scratch, select_events
 from motet.kernels.operators import MatchOutput
 from motet.kernels.order import sort_rows
 from motet.kernels.ragged import offsets_from_counts
@@ -29,11 +30,10 @@ from motet.template.positions import max_bindings
 class LayoutBuilder:
     """Builder of the rows of all queries whose matches need no closer look, many queries at a time."""
 
-    def __init__(self, runner: PlanRunner, events: Mapping[str, pa.Array]) -> None:
+    def __init__(self, runner: PlanRunner, events: DecodedColumns) -> None:
         self.plan, self.encoded, self.events = runner.plan, runner.encoded, events
         self.program = runner.plan.program
-        # What is sorted when all is there is not sorted before; moving structs would cost as much as building them.
-        self.sorts = any(pa.types.is_nested(field.type) for field in self.program.result_schema)
+        self.sorts = has_structs(self.program)
 
     @cached_property
     def own(self) -> dict[str, pa.Array]:
@@ -71,10 +71,12 @@ class LayoutBuilder:
             place = sinks.columns[sink[:1] if is_one else sink, at]
             same = is_one or bool((place == place[0]).all())
             events = found.columns[place[0], rows] if same else found.columns[place, np.arange(len(found.sink))[rows]]
-            events = pa.array(self.encoded.rows.take(events))
-            read = self.own if attribute is None else {attribute: self.events[attribute]}
-            arrays = [pc.take(column, events, boundscheck=False) for column in read.values()]
-            columns[label] = arrays[0] if attribute is not None else pa.StructArray.from_arrays(arrays, list(read))
+            events = self.encoded.rows.take(events)
+            if attribute is not None:
+                columns[label] = take_values(self.events.read_values(attribute), events)
+                continue
+            arrays = [take_values(column, events) for column in self.own.values()]
+            columns[label] = pa.StructArray.from_arrays(arrays, list(self.own))
         return as_result_rows(columns, program.result_schema, len(sink))
 
 
@@ -86,6 +88,13 @@ def _time_order(sink: NDArray[np.int32], first: Ints, last: Ints) -> Ints:
     return np.arange(len(sink)) if order is None else order
 
 
+def take_values(column: pa.Array, rows: Ints) -> pa.Array:
+    """Return the values of a column at some rows. Numbers without nulls are taken by numpy, in a third of the time."""
+    if column.null_count == 0 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return pa.array(column.to_numpy().take(rows))
+    return pc.take(column, pa.array(rows), boundscheck=False)
+
+
 def as_result_rows(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
     """Return columns as rows of results; those that are missing are null."""
     arrays = [
@@ -95,12 +104,17 @@ def as_result_rows(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> 
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def has_structs(program: Program) -> bool:
+    """Return whether rows of results have structs, and so are sorted as they are built: what is sorted when all is
+    there is not sorted before, but moving structs would cost as much as building them.
+    """
+    return any(pa.types.is_nested(field.type) for field in program.result_schema)
+
+
 class MatchTableBuilder:
     """Builder of the rows of one query that returns matches."""
 
-    def __init__(
-        self, query: DetectQuery, codes: QueryCode, runner: PlanRunner, events: Mapping[str, pa.Array]
-    ) -> None:
+    def __init__(self, query: DetectQuery, codes: QueryCode, runner: PlanRunner, events: DecodedColumns) -> None:
         self.query = query
         self.codes = codes
         self.encoded, self.expressions = runner.encoded, runner.expressions
@@ -130,7 +144,7 @@ class MatchTableBuilder:
             else:
                 assert isinstance(what, Attribute)
                 rows = self._single_rows(found, self.query.positions.find(what.variable), what.at)[0]
-                values = pc.take(self.events[what.name], rows, boundscheck=False)
+                values = pc.take(self.events.read_values(what.name), rows, boundscheck=False)
             columns[self.column_names[label]] = values
         return as_result_rows(columns, self.result_schema, size)
 
@@ -146,21 +160,16 @@ class MatchTableBuilder:
 
     def _single_rows(
         self, found: Matches, positions: frozenset[int], at: At = At.EACH
-    ) -> tuple[pa.Array, NDArray[np.bool_] | None]:
-        """Return the row of the event that each match binds to the positions, and which bind none, if any may.
+    ) -> tuple[pa.Array, NDArray[np.bool_]]:
+        """Return the row of the event that each match binds to the positions, and which bind none.
 
         Of several events, it is the last one, or the first where `at` asks for that.
         """
-        column = _single_event_column(found, positions)
-        if column is not None:
-            return pa.array(self.encoded.rows[column]), None
-        entries, match_of = entries_at(found, positions)
-        first = at is At.FIRST
-        one = np.full(len(found.key), len(self.encoded.rows) if first else -1)  # events are numbered in order of time
-        (np.minimum if first else np.maximum).at(one, match_of, found.event[entries])
-        none = np.bincount(match_of, minlength=len(found.key)) == 0
-        one[none] = 0
-        return pa.array(self.encoded.rows[one], mask=none), none
+        wanted = np.zeros(len(self.query.positions.events), np.bool_)
+        wanted[list(positions)] = True
+        one, none = np.empty(len(found.key), np.int64), np.empty(len(found.key), np.bool_)
+        select_events(found, wanted, at is At.FIRST, one, none)
+        return pa.array(self.encoded.rows[one], mask=none if none.any() else None), none
 
     def _structs(self, rows: pa.Array, none: Any = None) -> pa.Array:
         arrays = [pc.take(column, rows, boundscheck=False) for column in self.own.values()]
@@ -185,26 +194,13 @@ class MatchTableBuilder:
         return pa.array(ints, mask=null)
 
 
-def _single_event_column(found: Matches, positions: frozenset[int]) -> Ints | None:
-    """Return the event that each match binds to the positions, where all matches have the same positions in the same
-    order.
-    """
-    width = int(found.begin[1])
-    if len(found.event) != width * len(found.key):
-        return None
-    places = found.position.reshape(-1, width)
-    own = [at for at in range(width) if int(places[0, at]) in positions]
-    if len(own) != 1 or not (places == places[0]).all():
-        return None
-    return found.event.reshape(-1, width)[:, own[0]]
-
-
 class DecodedColumns(Mapping[str, pa.Array]):
     """The columns that rows of matches are made of, each as one array, its dictionary decoded when it is first read."""
 
     def __init__(self, events: pa.Table) -> None:
         self.events = events
         self._arrays: dict[str, pa.Array] = {}
+        self._values: dict[str, pa.Array] = {}
 
     def __getitem__(self, name: str) -> pa.Array:
         if name not in self._arrays:
@@ -212,6 +208,15 @@ class DecodedColumns(Mapping[str, pa.Array]):
             is_encoded = pa.types.is_dictionary(array.type)
             self._arrays[name] = array.cast(decode_type(array.type)) if is_encoded else array
         return self._arrays[name]
+
+    def read_values(self, name: str) -> pa.Array:
+        """Return a column as expressions read it: NaN is null."""
+        if name not in self._values:
+            array = self[name]
+            if pa.types.is_floating(array.type) and pc.any(pc.is_nan(array)).as_py():
+                array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+            self._values[name] = array
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.events.column_names)

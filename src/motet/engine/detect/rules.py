@@ -22,14 +22,14 @@ from motet.kernels.match_filter import (
     Rules,
 )
 from motet.kernels.ragged import flatten_lists
-from motet.model.expression import Attribute, Expression, variables
+from motet.model.expression import At, Attribute, Expression, variables
 from motet.model.query import Computed, Policy
 from motet.plans.detect.build import PlannedAlternative, PlannedQuery
 from motet.plans.detect.query import DetectQuery
 from motet.schema import is_nested
 from motet.template.alternatives import Loop
 from motet.template.automaton import Readings
-from motet.template.positions import OPEN, Leaf
+from motet.template.positions import OPEN, Leaf, max_bindings
 from motet.template.symbols import Symbol
 
 POLICIES = {
@@ -45,14 +45,19 @@ class QueryCode:
 
     match_conditions: dict[int, int]  # by number in the query, those that are tested on matches
     absent: tuple[tuple[int, ...], ...]
-    computed: dict[str, int]  # by label of RETURN, exact decimals left out
+    computed: dict[str, int]  # by label of RETURN, values that are returned as they are left out
 
 
-def is_returned_as_it_is(expression: Expression, columns: pa.Schema) -> bool:
-    """Return whether an expression is a decimal, which codes have as a double, or a nested value of one event."""
+def is_returned_as_it_is(expression: Expression, query: DetectQuery, columns: pa.Schema) -> bool:
+    """Return whether an expression is a column's value at one event. One of several events has no value, save for
+    decimals, which codes have as a double, and nested values.
+    """
     match expression:
-        case Attribute(_, name) if name in columns.names:
-            return bool(pa.types.is_decimal(columns.field(name).type) or is_nested(columns.field(name).type))
+        case Attribute(variable, name, at) if name in columns.names:
+            kind = columns.field(name).type
+            if at is not At.EACH or pa.types.is_decimal(kind) or is_nested(kind):
+                return True
+            return max_bindings(query.positions.graph, query.positions.find(variable)) <= 1
     return False
 
 
@@ -66,7 +71,7 @@ def compile_conditions(planned: PlannedQuery, compiler: ExpressionCompiler, colu
     computed = [
         item
         for item in query.query.returns
-        if isinstance(item, Computed) and not is_returned_as_it_is(item.expression, columns)
+        if isinstance(item, Computed) and not is_returned_as_it_is(item.expression, query, columns)
     ]
     return QueryCode(
         {at: compiler.compile(query.match_conditions[at], names, symbols) for at in sorted(tested)},

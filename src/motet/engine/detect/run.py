@@ -56,7 +56,7 @@ class DetectBatch:
     compiled: CompiledPlan
     encoded: EncodedEvents
     expressions: CompiledExpressions
-    columns: Mapping[str, pa.Array]
+    columns: DecodedColumns
     bounds: Bounds
     plain: NDArray[np.bool_]
     sink_bounds: SinkBounds

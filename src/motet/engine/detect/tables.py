@@ -227,8 +227,10 @@ def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[
     def mask(items: Collection[int]) -> list[bool]:
         return [item in items for item in range(size)]
 
+    binds = np.array([[symbol in found for symbol in symbols] for found in classes], np.bool_).reshape(-1, size)
     return RunTable(
-        binds=np.array([[symbol in found for symbol in symbols] for found in classes], np.bool_).reshape(-1, size),
+        binds=binds,
+        is_bound=np.logical_or.reduce(binds, axis=1),
         begins=np.array(mask(node.firsts), np.bool_),
         ends=np.array(mask(node.lasts), np.bool_),
         leaving=np.searchsorted([edge.source for edge in edges], np.arange(size + 1)).astype(np.int64),
