@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from motet.engine.detect.run import DetectRun
 from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Query, Workload
+from motet.optimizer.joins import make_join_plan
 from motet.optimizer.registry import SearchOptions, plan_trees, replan_trees
 from motet.options import Options
 from motet.plans.detect.build import join_specs
@@ -169,7 +171,7 @@ def test_a_search_goes_on_from_the_plan_that_is_there() -> None:
     (branch,) = program_of(CHANGING).detect
     wanted = join_specs(branch.queries)
     good = plan_trees(wanted, "multitree", Rates(), SearchOptions(0.2))
-    again = replan_trees(good, wanted, "multitree", Rates(), 0.0)
+    again = replan_trees(good, wanted, "multitree", Rates(), SearchOptions(0.0))
     assert again.considered["multitree"] <= good.considered["multitree"]
 
 
@@ -190,6 +192,30 @@ def test_steady_rates_keep_the_plan() -> None:
     for at in range(500, 2500, 500):
         stream.until(at, kept=40)
     assert stream.planning.log == []
+
+
+@pytest.mark.parametrize("optimizer", ["multitree", "auto"])
+def test_a_plan_that_serves_is_searched_for_longer(optimizer: str) -> None:
+    rows = swapped(4000)[:2000]  # at steady rates
+    program = program_of(CHANGING, optimizer=optimizer, budget=0.2)
+    stream = Stretches(rows, program, replace(EAGER, events=10**9))
+    found = stream.until(400, kept=40)
+    rates = stream.planning.chosen.rates  # type: ignore[union-attr]
+    poor = dict.fromkeys(stream.planning.branch.join_specs, (0, (1, 2)))  # the frequent ones first
+    stream.planning.adopt(make_join_plan(poor, optimizer, rates), rates)
+    for at in range(800, 2400, 400):
+        found += stream.until(at, kept=40)
+    searches = [change for change in stream.planning.log if "served" in change.reason]
+    assert [change.adopted for change in searches[:1]] == [True]
+    assert searches[0].after < searches[0].before
+    assert_same_results(pa.concat_tables(found), enumerate_table(CHANGING, build_stream_table(rows)))
+
+
+def test_searches_for_better_plans_take_a_share_of_what_the_plan_costs() -> None:
+    stream = Stretches(swapped(4000)[:2000], program_of(CHANGING, optimizer="multitree"), DetectReplanPolicy())
+    for at in range(100, 2100, 100):
+        stream.until(at, kept=40)
+    assert not [change for change in stream.planning.log if "served" in change.reason]  # it cost microseconds
 
 
 def test_a_pattern_that_comes_reads_what_others_find() -> None:

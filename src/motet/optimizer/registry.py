@@ -138,9 +138,11 @@ def plan_trees(specs: Sequence[JoinSpec], optimizer: str, rates: Rates, options:
     return get_join_optimizer(optimizer).optimize(specs, rates, options)
 
 
-def replan_trees(plan: JoinPlan, specs: Sequence[JoinSpec], optimizer: str, rates: Rates, seconds: float) -> JoinPlan:
-    """Return the join trees that an optimizer chooses for other rates, given the present ones."""
-    return get_join_optimizer(optimizer).reweigh(plan, specs, rates, SearchOptions(seconds))
+def replan_trees(
+    plan: JoinPlan, specs: Sequence[JoinSpec], optimizer: str, rates: Rates, search: SearchOptions
+) -> JoinPlan:
+    """Return the join trees that an optimizer chooses for some rates, given the present ones."""
+    return get_join_optimizer(optimizer).reweigh(plan, specs, rates, search)
 
 
 def extend_plan(plan: JoinPlan, specs: Sequence[JoinSpec], rates: Rates) -> JoinPlan | None:

@@ -34,6 +34,8 @@ from motet.statistics.model import format_symbol
 # How many pairs the share of a condition is estimated from, and how many standard deviations count as a change of it.
 SAMPLED_PAIRS = 512
 SIGNIFICANT_DEVIATIONS = 4.0
+# Seconds that a search for a better plan is given at least.
+LEAST_SEARCH = 0.01
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ class DetectReplanPolicy:
     batch, selectivities every `batches`. Planning is limited to a `share` of the time since the first plan, a search to
     that share of the cost of the present plan until rates change again, and to `seconds`; it is skipped where building
     a plan takes longer. The plan found is adopted if it costs less by `gain`, and saves more in that time than building
-    it takes. Rates are expected to last for `expected_batches`, or as long as they have on average.
+    it takes. Rates are expected to last for `expected_batches`, or as long as they have on average. As long as rates
+    stay, the plan is searched for again from time to time, by the same limits.
     """
 
     factor: float = 2.0
@@ -75,6 +78,7 @@ class BranchPlanner:
         self._changes = 0  # of rates, that were looked into
         self._began = time.perf_counter()  # when the first plan was there
         self._planning_seconds = 0.0  # seconds of this thread that went into plans since
+        self._search_seconds = 0.0  # those of them that went into searches for a better plan at the same rates
         self._build_seconds = 0.0  # those that building and compiling a plan took last
 
     def begin_run(self) -> BranchPlanner:
@@ -174,6 +178,8 @@ class BranchPlanner:
             reason = next(find_changed_selectivities(known, rates, policy), None)
             if reason is not None:
                 self.replan(rates, reason, policy)
+        else:
+            self._improve(encoded, policy)
         self._planning_seconds += time.thread_time() - began
 
     def replan(self, rates: Rates, reason: str, policy: DetectReplanPolicy) -> None:
@@ -188,7 +194,32 @@ class BranchPlanner:
             self.log.append(PlanChange(self.batches, reason, before, before, 0.0, self._build_seconds, adopted=False))
             return
         seconds = min(policy.seconds, self.options.budget_seconds, worth)
-        found = replan_trees(self.chosen, self.branch.join_specs, self.options.optimizer, rates, seconds)
+        self._search(rates, reason, policy, seconds, batches)
+
+    def _improve(self, encoded: EncodedEvents, policy: DetectReplanPolicy) -> None:
+        """Search on for a better plan, each time for longer: a plan that has served is expected to serve as long again.
+
+        What all such searches take together is a `share` of what the plan has cost so far.
+        """
+        optimizer = get_join_optimizer(self.options.optimizer)
+        if not optimizer.searches or self._rates is None:
+            return
+        batches = self.batches if policy.expected_batches is None else policy.expected_batches
+        worth = policy.share * self._expected_cost(self._rates) * NANOSECOND * batches - self._search_seconds
+        if worth <= max(self._search_seconds, self._build_seconds, LEAST_SEARCH):
+            return
+        began = time.thread_time()
+        if not self._rates.selectivity:  # a first plan may go by counts alone
+            self._rates = measure_rates(self.branch, encoded)
+        seconds = min(policy.seconds, self.options.budget_seconds, worth)
+        self._search(self._rates, "the plan has served, and was searched for longer", policy, seconds, batches)
+        self._search_seconds += max(time.thread_time() - began, LEAST_SEARCH)
+
+    def _search(self, rates: Rates, reason: str, policy: DetectReplanPolicy, seconds: float, batches: float) -> None:
+        """Search for a plan that is to serve so many batches, and adopt it where that pays."""
+        assert self.chosen is not None
+        specs, search = self.branch.join_specs, SearchOptions(seconds, self.options.costs, batches)
+        found = replan_trees(self.chosen, specs, self.options.optimizer, rates, search)
         before = estimate_tree_cost(self.chosen.trees, rates) * NANOSECOND
         after = found.considered[found.method] * NANOSECOND
         saved = (before - after) * batches
