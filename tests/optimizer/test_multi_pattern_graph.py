@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motet.optimizer.multitree.graph import MultiPatternGraph
+from motet.optimizer.multitree.graph import MultiPatternGraph, PatternIndex
 from motet.optimizer.multitree.local_plans import subtrees, tree_bits
 from motet.optimizer.multitree.patterns import KeyedPattern, Numbering, find_maximal_common
 from motet.plans.detect.build import JoinSpec, JoinTree, PlanBuilder
@@ -126,3 +126,39 @@ def test_whoever_contains_a_part_is_found(queries: list[str]) -> None:
                 if any(other.key(each) == pattern.key(bits) for each in range(1, other.all + 1))
             }
             assert set(graph.find_containing(number, bits)) == having, items_of(bits)
+
+
+@given(queries=st.lists(texts(), min_size=2, max_size=6, unique=True), rng=st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_patterns_come_and_go_as_if_the_rest_had_been_there_alone(queries: list[str], rng: random.Random) -> None:
+    vocabulary = Numbering()
+    patterns = [KeyedPattern(parts, vocabulary) for parts in parts_of(*queries)]
+    graph, there = MultiPatternGraph(), dict[int, KeyedPattern]()
+    for _ in range(2 * len(patterns)):
+        missing = [pattern for pattern in patterns if pattern not in there.values()]
+        if there and (not missing or rng.random() < 0.4):
+            number = rng.choice(sorted(there))
+            graph.remove(number)
+            del there[number]
+        else:
+            pattern = rng.choice(missing)
+            there[graph.add(pattern)] = pattern
+        numbers = sorted(there)
+        anew = MultiPatternGraph([there[number] for number in numbers])
+        place = dict(zip(numbers, range(len(numbers)), strict=True))
+        assert {place[number]: keys for number, keys in graph.shared.items()} == anew.shared
+        assert {
+            key: {place[number]: parts for number, parts in having.items()} for key, having in graph.sharers.items()
+        } == anew.sharers
+
+
+def test_the_index_of_a_plan_is_updated() -> None:
+    first, second, third = parts_of(seq("ABC", "a.x < b.x"), seq("ABD", "a.x < b.x"), seq("ABE", "a.x < b.x"))
+    index = PatternIndex()
+    kept = index.update([first, second])[second]
+    graph = index.graph
+    assert index.update([second, third])[second] == kept
+    assert index.graph is graph
+    assert {pattern.spec for pattern in graph.patterns.values()} == {second, third}
+    index.update([first])  # more have gone than are there
+    assert [pattern.spec for pattern in index.graph.patterns.values()] == [first]

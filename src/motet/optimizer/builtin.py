@@ -144,6 +144,7 @@ class Multitree(JoinOptimizer):
         return self._search(queries, known, options, select_join_trees(plan.trees))
 
     def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
+        from motet.optimizer.multitree.graph import PatternIndex
         from motet.optimizer.multitree.neighbourhood import place_patterns
 
         if self.orders_only:
@@ -151,8 +152,9 @@ class Multitree(JoinOptimizer):
         known_trees = {spec: plan.trees[spec] for spec in queries if spec in plan.trees}
         joined = select_join_trees(known_trees)
         scanned = {spec: tree for spec, tree in known_trees.items() if spec not in joined}
-        placed = place_patterns([spec for spec in queries if spec not in scanned], joined, known)
-        return make_join_plan({**placed, **scanned}, self.name, known)
+        index = plan.index if isinstance(plan.index, PatternIndex) else PatternIndex()
+        placed = place_patterns([spec for spec in queries if spec not in scanned], joined, known, index)
+        return replace(make_join_plan({**placed, **scanned}, self.name, known), index=index)
 
     def _search(
         self,

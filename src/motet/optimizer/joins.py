@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from motet.plans.detect.build import JoinSpec, JoinTree, PlanTree, default_tree
 from motet.plans.detect.cost import Rates
@@ -23,7 +23,8 @@ class JoinPlan:
     """The join trees that an optimizer chose; a pattern without one has its default tree.
 
     `method` is the name of the optimizer, `rates` is what it went by. `considered` has the costs of all plans that were
-    compared, by name, and `report` the graph that was searched, where there was one.
+    compared, by name, and `report` the graph that was searched, where there was one. `index` is what the optimizer
+    keeps of the patterns to extend the plan; it is not sent anywhere.
     """
 
     trees: Mapping[JoinSpec, PlanTree]
@@ -31,6 +32,10 @@ class JoinPlan:
     considered: Mapping[str, float] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
     report: JoinReport | None = None
+    index: object | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "index": None}
 
     def __call__(self, spec: JoinSpec) -> PlanTree:
         found = self.trees.get(spec)

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from motet.optimizer.multitree.graph import MultiPatternGraph
+from motet.optimizer.multitree.graph import MultiPatternGraph, PatternIndex
 from motet.optimizer.multitree.local_plans import LocalPlans, map_tree, subtrees, tree_bits
-from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
 from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.plans.detect.build import JoinSpec, JoinTree
 from motet.plans.detect.cost import Rates
@@ -138,20 +137,22 @@ def _choose_subset(whole: Bits, rng: Random) -> Bits:
 
 
 def place_patterns(
-    specs: Sequence[JoinSpec], known: Mapping[JoinSpec, JoinTree], rates: Rates
+    specs: Sequence[JoinSpec], known: Mapping[JoinSpec, JoinTree], rates: Rates, index: PatternIndex
 ) -> dict[JoinSpec, JoinTree]:
-    """Return a tree for each pattern without a search: the known one, or the cheapest around subtrees of others."""
-    numbering = Numbering()
-    graph = MultiPatternGraph(KeyedPattern(spec, numbering) for spec in specs)
+    """Return a tree for each pattern without a search: the known one, or the cheapest around subtrees of others.
+
+    The index is brought up to date with the patterns.
+    """
+    numbers, graph = index.update(specs), index.graph
     plan = MultiPlan(PlanCosts(rates), graph.patterns)
-    for number, spec in enumerate(specs):
+    for spec, number in numbers.items():
         if spec in known:
             plan.set_tree(number, known[spec])
-    for number, spec in enumerate(specs):
+    for spec, number in numbers.items():
         if spec not in known:
             local = LocalPlans(graph.patterns[number], plan.costs.node_costs(graph.patterns[number]))
             plan.set_tree(number, reuse_subtrees(number, graph, plan, local))
-    return {spec: plan.trees[number] for number, spec in enumerate(specs)}
+    return {spec: plan.trees[number] for spec, number in numbers.items()}
 
 
 def reuse_subtrees(number: int, graph: MultiPatternGraph, plan: MultiPlan, local: LocalPlans) -> JoinTree:
