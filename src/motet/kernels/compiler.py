@@ -117,7 +117,7 @@ class _InnerCompiler(Compiler):
 
 
 def compile_prefetch(function: Callable[..., None]) -> None:
-    """Let kernels call a function of an array and an index, which does nothing in Python, as the processor's prefetch."""
+    """Make a function of an array and an index, which does nothing in Python, the processor's prefetch in kernels."""
 
     @type_callable(function)
     def type_prefetch(context: Any) -> Any:

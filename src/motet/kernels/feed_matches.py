@@ -31,6 +31,7 @@ from motet.kernels.match_store import (
     WORK,
     IndexTable,
     MatchStore,
+    fetch_chain,
     find_before,
     find_newest,
     fold_value,
@@ -40,6 +41,8 @@ from motet.kernels.match_store import (
     read_operand,
     unlink_rows,
 )
+
+AHEAD = 4  # events: what these take is about as long as memory
 
 # Kinds of nodes.
 EVENT = 0  # the events of a symbol
@@ -238,6 +241,10 @@ def feed_events(
     a new row is joined with, then O(1) for each of these but for code, and O(events) for each match that is listed.
     """
     while at < new.event.size:
+        if at + 2 * AHEAD < new.event.size:
+            _fetch_chains(plan, classes, new, at + 2 * AHEAD, data, store, False)
+        if at + AHEAD < new.event.size:
+            _fetch_chains(plan, classes, new, at + AHEAD, data, store, True)
         top, found, entries = store.counts[TOP], out.counts[0], out.counts[1]
         status = _apply_event(plan, classes, new, at, data, store, scratch, out, lists)
         first = classes.offsets[new.klass[at]]
@@ -252,6 +259,44 @@ def feed_events(
             return at, status
         at += 1
     return at, DONE
+
+
+@inner
+def _fetch_chains(
+    plan: FeedPlan, classes: ClassTable, new: NewEvents, at: int, data: EventData, store: MatchStore, newest: bool
+) -> None:
+    """Fetch the entries of the chains that an event by itself leads to, or their newest rows, before it is applied."""
+    nodes, probes, steps, indexes = plan.nodes, plan.probes, plan.steps, plan.indexes
+    klass, key, event = new.klass[at], new.key[at], new.event[at]
+    for place in range(classes.offsets[klass], classes.offsets[klass + 1]):
+        n = classes.nodes[place]
+        if nodes.kind[n] == JOIN:
+            for p in range(nodes.probe[n], nodes.probe[n] + 2):
+                own = probes.node[p]
+                if own >= 0 and probes.candidates[p] >= 0 and nodes.kind[own] == EVENT and classes.binds[klass, own]:
+                    row = probes.value[p] if probes.item[p] >= 0 else -1
+                    value = _read_chain_value(data.values, row, event, probes.change[p], probes.constant[p])
+                    fetch_chain(store, probes.index[p], key, value, newest)
+        if (nodes.kind[n] != EVENT and nodes.kind[n] != STEP) or not classes.binds[klass, n]:
+            continue
+        for x in range(indexes.offsets[n], indexes.offsets[n + 1] if nodes.stored[n] else 0):
+            row = indexes.value[x] if indexes.item[x] >= 0 else -1
+            value = _read_chain_value(data.values, row, event, indexes.change[x], indexes.constant[x])
+            fetch_chain(store, x, key, value, newest)
+        if nodes.kind[n] == STEP:
+            for edge in range(steps.edges[n], steps.edges[n + 1]):
+                fetch_chain(store, steps.index[edge], key, 0, newest)
+                if steps.policy[n] == NEXT:
+                    fetch_chain(store, steps.index[edge] + 1, key, data.time[event], newest)
+
+
+@inner
+def _read_chain_value(values: Values, row: int, event: int, change: int, constant: int) -> int:
+    """Return the value of a chain that rows of one event are in, 0 if it has none (row is -1) or none is known."""
+    if row < 0:
+        return 0
+    found = read_operand(values, row, event, change, constant)
+    return np.int64(0) if np.isnan(found) else fold_value(found)
 
 
 @inner

@@ -15,6 +15,7 @@ from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
 from motet.kernels.expressions import Values
 from motet.kernels.instances import change_value
 from motet.kernels.jit import inner, kernel
+from motet.kernels.prefetch import prefetch
 
 # Facts of a row.
 FIRST = 0  # the time of its first event; for a step, the latest first time of the paths that lead to it
@@ -103,12 +104,30 @@ def fold_value(value: float) -> int:
 
 
 @inner
+def _hash_chain(store: MatchStore, index: int, key: int, value: int) -> int:
+    """Return the first place of the hash table where a chain may be."""
+    folded = np.int64((value ^ (value >> 32)) & 0x7FFFFFFF)  # in full width also where nothing is compiled
+    mixed = (folded * 0x1E3779B1) ^ (np.int64(key & 0x7FFFFFFF) * 0x05EBCA6B) ^ (np.int64(index) * 0x42B2AE35)
+    return (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & (store.table.shape[0] - 1)
+
+
+@inner
+def fetch_chain(store: MatchStore, index: int, key: int, value: int, newest: bool) -> None:
+    """Fetch the entry of a chain that will be looked up soon; or its newest row, some time after its entry."""
+    at = _hash_chain(store, index, key, value)
+    if not newest:
+        prefetch(store.table, at)
+    elif store.table[at, INDEX] == index and store.table[at, CHAIN_KEY] == key and store.table[at, HEAD] >= 0:
+        row = store.rows[store.table[at, HEAD]]
+        prefetch(row, 0)
+        prefetch(row, store.items)
+
+
+@inner
 def find_entry(store: MatchStore, index: int, key: int, value: int) -> int:
     """Return the place of a chain in the hash table, or of the free entry where it would be. Expected O(1)."""
     table = store.table
-    folded = np.int64((value ^ (value >> 32)) & 0x7FFFFFFF)  # in full width also where nothing is compiled
-    mixed = (folded * 0x1E3779B1) ^ (np.int64(key & 0x7FFFFFFF) * 0x05EBCA6B) ^ (np.int64(index) * 0x42B2AE35)
-    at = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & (table.shape[0] - 1)
+    at = _hash_chain(store, index, key, value)
     while table[at, INDEX] >= 0 and (
         table[at, INDEX] != index or table[at, CHAIN_KEY] != key or table[at, VALUE] != value
     ):
