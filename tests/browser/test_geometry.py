@@ -18,11 +18,29 @@ from tests.browser.workloads import SCHEMA, make_shop_events, write_shop_queries
 By = pytest.importorskip("selenium.webdriver.common.by").By
 
 FLIGHTS = 60  # queries that come with the data
+# Patterns in any order, which branch most: alone, inside a sequence, with alternatives, as matches, and of many parts.
+ANY_ORDER = """
+QUERY both RETURN COUNT(*) PATTERN SEQ(search, AND(view_item, apply_coupon), sign_out)
+WHERE [user] WITHIN 1 h SLIDE 1 h
+QUERY nested RETURN COUNT(*) PATTERN AND(search, view_item, SEQ(apply_coupon, sign_out))
+WHERE [user] WITHIN 1 h SLIDE 1 h
+QUERY either RETURN COUNT(*) PATTERN SEQ(search, OR(AND(view_item, apply_coupon), sign_out+))
+WHERE [user] WITHIN 1 h SLIDE 1 h
+QUERY found RETURN * PATTERN AND(search a, view_item b, sign_out c) WHERE [user] AND a.amount < c.amount WITHIN 1 h
+QUERY many RETURN COUNT(*) PATTERN AND(search, view_item, apply_coupon, sign_out) WHERE [user] WITHIN 1 h SLIDE 1 h
+"""
+# Nothing of a graph is beyond its frame.
+IS_WHOLE = """
+const frame = document.querySelector("#graph");
+return frame.scrollWidth <= frame.clientWidth + 1 && frame.scrollHeight <= frame.clientHeight + 1;
+"""
 
 
 @cache
-def render(queries: int) -> str:
-    """Return the page of so many queries of a shop, or of those that come with the flights."""
+def render(queries: int | str) -> str:
+    """Return the page of so many queries of a shop, of those that come with the flights, or of a text."""
+    if isinstance(queries, str):
+        return motet.plan(SCHEMA, queries).to_html()
     if queries == FLIGHTS:
         return motet.plan(
             datasets.load("nyc_flights").slice(0, 20_000), datasets.workload_path("nyc_flights"), analyze=True
@@ -41,13 +59,17 @@ def visit_views(browser: Any) -> Iterator[str]:
             yield f"graph {tab}, view {view}"
 
 
-@pytest.mark.parametrize("queries", [1, 13, FLIGHTS, 100, 500])
-def test_nothing_overlaps_or_is_cut_off(browser: Any, queries: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("queries", [1, 13, FLIGHTS, 100, 500, pytest.param(ANY_ORDER, id="any order")])
+def test_nothing_overlaps_or_is_cut_off(browser: Any, queries: int | str, tmp_path: Path) -> None:
     for width in (1280, 1920):
         set_window(browser, width)
         opened(browser, render(queries), tmp_path)
         for where in visit_views(browser):
             assert not find_faults(browser), f"{queries} queries at {width}: {where}"
+            if where.endswith("view 0"):  # the one that is shown first
+                assert browser.execute_script(IS_WHOLE), (
+                    f"{queries} queries at {width}: {where} is in part out of sight"
+                )
         browser.execute_script("document.querySelectorAll('#list button')[0].click()")
         assert not find_faults(browser), f"{queries} queries at {width}: a query is chosen"
 

@@ -101,8 +101,9 @@ def test_a_stream_is_drawn_as_it_goes(browser: Any, stream: tuple[StreamMonitor,
     assert browser.find_elements(By.CSS_SELECTOR, ".node")
 
 
-def test_many_queries_fit(browser: Any) -> None:
-    names = tuple(f"a_query_of_some_length_from_{at}_to_{at + 1}" for at in range(100))
+@pytest.mark.parametrize("queries", [1, 13, 100, 500])
+def test_many_queries_fit(browser: Any, queries: int) -> None:
+    names = tuple(f"a_query_of_some_length_from_{at}_to_{at + 1}" for at in range(queries))
     monitor = StreamMonitor(names)
     monitor.follow_run(names, "")
     monitor.run_id = None
@@ -111,7 +112,7 @@ def test_many_queries_fit(browser: Any) -> None:
     for width in (1280, 1920):
         set_window(browser, width)
         browser.get(f"http://127.0.0.1:{server.server_port}")
-        until(lambda: len(browser.find_elements(By.CSS_SELECTOR, "#results tbody tr")) >= 100)
+        until(lambda: len(browser.find_elements(By.CSS_SELECTOR, "#results tbody tr")) >= queries)
         assert not find_faults(browser), f"at {width}"
     server.shutdown()
     server.server_close()

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode, summarize, thin_edges
+from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode, select_lane, summarize, thin_edges
 from motet.explain.page.layout import ACROSS, GraphLayout, Point, Size, place_in_layers
 from motet.explain.page.lettering import measure_text, wrap_text
 
 # Font sizes, as the page's style has them; how far apart lines are; letters of a line, and lines.
-LABEL_SIZE, LABEL_STEP, LABEL_LETTERS, LABEL_LINES = 12.5, 15.0, 26, 4
-NOTE_SIZE, NOTE_STEP, NOTE_LETTERS, NOTE_LINES = 11.0, 13.5, 28, 3
+LABEL_SIZE, LABEL_STEP, LABEL_LETTERS, LABEL_LINES = 12.5, 15.0, 18, 6
+NOTE_SIZE, NOTE_STEP, NOTE_LETTERS, NOTE_LINES = 11.0, 13.5, 18, 5
 MARK_SIZE, MARK_LETTERS, MARK_HEIGHT = 11.0, 40, 16.5  # the label of an edge
 LANE_SIZE = 12.5  # bold letters of 12
 MARGIN = 24.0
@@ -24,6 +24,7 @@ BOW = 60.0  # how far an edge between nodes of one column may reach to the right
 APART = 16.0  # between edges that join the same nodes
 MOST_WHOLE = 60  # nodes up to which a graph is shown whole at first
 MOST_SUMMARY = 40
+WIDEST_SUMMARY = 990.0  # what fits on a small screen, in letters that can be read
 MOST_DRAWN = 2500  # and beyond which only its summary is drawn
 
 # A line of text with its width, as a page shows it.
@@ -34,10 +35,29 @@ def draw_graph(key: str, title: str, words: str, kind: str, graph: Graph) -> dic
     """Draw a graph: whole, summarized, or both, the first of which is shown at first."""
     views = {}
     if len(graph.nodes) > MOST_WHOLE:
-        views["summary"] = _place_lanes(thin_edges(summarize(graph, MOST_SUMMARY)))
+        views["summary"] = _draw_summary(graph)
     if len(graph.nodes) <= MOST_DRAWN:
         views["all"] = _place_lanes(thin_edges(graph))
     return {"key": key, "title": title, "words": words, "kind": kind, "size": len(graph.nodes), "views": views}
+
+
+def _draw_summary(graph: Graph) -> dict[str, Any]:
+    """Draw the summary of a graph. A lane of it that is too wide is summarized to fewer nodes."""
+    summary = summarize(graph, MOST_SUMMARY)
+    lanes = []
+    for lane in summary.lanes or (("", ""),):
+        own, most = select_lane(summary, lane), MOST_SUMMARY
+        while _measure_lane(own) > WIDEST_SUMMARY and (whole := select_lane(graph, lane)).nodes and most > 1:
+            most = most * 3 // 4
+            own = summarize(whole, most)
+        lanes.append(own)
+    nodes = tuple(node for own in lanes for node in own.nodes)
+    edges = tuple(edge for own in lanes for edge in own.edges)
+    return _place_lanes(thin_edges(Graph(nodes, edges, summary.lanes)))
+
+
+def _measure_lane(graph: Graph) -> float:
+    return _Lane(graph.nodes, thin_edges(graph).edges, 0.0).layout.width
 
 
 def draw_columns(graph: Graph, key: str, title: str, words: str) -> dict[str, Any]:

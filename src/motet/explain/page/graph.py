@@ -47,6 +47,13 @@ class Graph:
     lanes: tuple[tuple[str, str], ...] = ()
 
 
+def select_lane(graph: Graph, lane: tuple[str, str]) -> Graph:
+    """Return the part of a graph that lies in one lane, given by its key and name."""
+    nodes = tuple(node for node in graph.nodes if node.lane == lane[0])
+    keys = {node.key for node in nodes}
+    return Graph(nodes, tuple(edge for edge in graph.edges if edge.source in keys), (lane,))
+
+
 def summarize(graph: Graph, most: int) -> Graph:
     """Return the graph with at most about so many nodes.
 

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 from typing import TypeVar
 
 SWEEPS = 8
-ACROSS = 38.0  # between layers
+ACROSS = 26.0  # between layers
 BETWEEN = 14.0  # between vertices of a layer
 SLIM = 6.0  # between an arrow that passes and its neighbours
 

@@ -218,8 +218,8 @@ def _make_table(
 
 
 def _list_inputs(plan: dict[str, Any]) -> dict[str, Any]:
-    """Return the table of what each branch reads."""
-    rows = (
+    """Return the table of what each branch reads; of how many rows, where there is data."""
+    rows = [
         (
             f"Branch {at}",
             ", ".join(branch["partition"]) or "all together",
@@ -228,8 +228,10 @@ def _list_inputs(plan: dict[str, Any]) -> dict[str, Any]:
             "" if branch["rows"] is None else f"{branch['rows']:,}",
         )
         for at, branch in enumerate((*plan["branches"], *plan["detect"]), 1)
-    )
-    return _make_table("What is read", ("branch", "key", "columns", "types", "#rows"), rows, wide=True)
+    ]
+    head = ("branch", "key", "columns", "types", "#rows")
+    shown = len(head) if any(row[-1] for row in rows) else len(head) - 1
+    return _make_table("What is read", head[:shown], (row[:shown] for row in rows), wide=True)
 
 
 def _list_units(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

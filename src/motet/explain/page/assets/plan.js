@@ -121,7 +121,7 @@ function showGraph() {
   part("hidden-edges").textContent = weak ? `${plural(weak, here.kind === "candidates" ? "conflict" : "arrow")} ${weak > 1 ? "are" : "is"} drawn only with a query or node that is chosen.` : "";
   drawn = draw(view(), here);
   part("graph").replaceChildren(drawn.svg);
-  if (!state.scale[`${state.graph}/${viewName()}`]) fit();
+  if (!state.scale[`${state.graph}/${viewName()}`]) fit(READABLE);
   else zoom(scale());
   markFound();
 }
@@ -230,12 +230,21 @@ function zoom(wanted) {
   drawn.svg.setAttribute("width", drawn.shown.width * kept);
   drawn.svg.setAttribute("height", drawn.shown.height * kept);
   if (grows !== 1) box.scrollTo(x - box.clientWidth / 2, y - box.clientHeight / 2);
+  const beyond = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+  part("hidden-part").textContent = beyond ? "The graph goes on beyond this frame: drag it, or press Fit to see all of it." : "";
 }
 
-function fit() {
+const READABLE = 0.82; // of the size of letters: so small they are as a page is opened
+
+// All of it in its frame, where letters are then not smaller than asked for.
+function fit(least = 0) {
+  const box = part("graph"), tallest = parseFloat(getComputedStyle(box).maxHeight) || Infinity;
   // Once more, should the first have brought a scroll bar.
-  for (const _ of [1, 2]) zoom(Math.min(1.15, Math.max(((part("graph").clientWidth || 800) - 4) / drawn.shown.width, 0.85)));
-  part("graph").scrollTo(0, 0);
+  for (const _ of [1, 2]) {
+    const whole = Math.min(((box.clientWidth || 800) - 4) / drawn.shown.width, (tallest - 4) / drawn.shown.height);
+    zoom(Math.min(1.15, Math.max(whole, least)));
+  }
+  box.scrollTo(0, 0);
 }
 
 function drag() {
@@ -474,12 +483,12 @@ const table = (head, body) => make("table", {}, make("thead", {}, make("tr", {},
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") { part("tip").hidden = true; letGo(); }
   if (document.activeElement === part("search") || event.ctrlKey || event.metaKey) return;
-  const act = { "/": () => part("search").focus(), "+": () => part("in").click(), "-": () => part("out").click(), 0: fit }[event.key];
+  const act = { "/": () => part("search").focus(), "+": () => part("in").click(), "-": () => part("out").click(), 0: () => fit() }[event.key];
   if (act && drawn) { event.preventDefault(); act(); }
 });
 part("in").addEventListener("click", () => zoom(scale() * 1.25));
 part("out").addEventListener("click", () => zoom(scale() / 1.25));
-part("fit").addEventListener("click", fit);
+part("fit").addEventListener("click", () => fit());
 showHead();
 showList();
 if (data.graphs.length) { showTabs(); showGraph(); light(); showDetails(); drag(); }
