@@ -123,7 +123,6 @@ def compile_prefetch(function: Callable[..., None]) -> None:
     def type_prefetch(context: Any) -> Any:
         return lambda array, at: types.none
 
-    @lower_builtin(function, types.Array, types.Integer)
     def lower_prefetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
         at = context.cast(builder, arguments[1], signature.args[1], types.intp)
@@ -135,6 +134,8 @@ def compile_prefetch(function: Callable[..., None]) -> None:
         # To be read, to be kept in all caches, as data.
         builder.call(prefetch, [place, word(0), word(3), word(1)])
         return context.get_dummy_value()
+
+    lower_builtin(function, types.Array, types.Integer)(lower_prefetch)
 
 
 def on_first_compilation(callback: Callable[[], None]) -> None:
