@@ -38,6 +38,8 @@ class Box:
 
 @dataclass
 class Edge:
+    """An arrow of a drawing."""
+
     source: str
     target: str
     line: str
@@ -161,6 +163,7 @@ def place(drawing: Drawing) -> Layout:
 
 
 def turned(pair: tuple[float, float]) -> tuple[float, float]:
+    """Swap the two numbers of a pair."""
     return pair[1], pair[0]
 
 

@@ -42,7 +42,7 @@ class Diagnostic:
     warning: bool = False
 
     def render(self, text: str, origin: str) -> str:
-        """The message with its place and, where the source is known, the line and a caret."""
+        """Return the message with its place and, where the source is known, the line and a caret."""
         kind = "warning" if self.warning else "error"
         inside = f" (query {self.query})" if self.query else ""
         place = f"{origin}:{self.span.line}:{self.span.column}: " if self.span else f"{origin}: "
@@ -73,7 +73,7 @@ class QueryError(MotetError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
-    """A hint that names the known word nearest to a misspelt one, or lists a few where none is near."""
+    """Return a hint that names the known word nearest to a misspelt one, or lists a few where none is near."""
     choices = sorted(set(known))
     lowered = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)

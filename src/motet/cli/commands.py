@@ -210,7 +210,7 @@ def plan(
 
 
 def read_statistics(statistics: Path | None) -> Statistics | None:
-    """What a file of statistics says."""
+    """Read a file of statistics, if one is named."""
     if statistics is None:
         return None
     if not statistics.is_file():
@@ -300,7 +300,7 @@ def name_paths(tables: Sequence[str]) -> Path | dict[str, Path] | None:
 
 
 def describe_interruption(meter: Meter, output: ResultOutput) -> str:
-    """What was done when a run is interrupted."""
+    """Describe what was done when a run is interrupted."""
     read = [f"{format_count(meter.rows, 'row')} read"] if meter.rows or not meter.step else []
     done = ", ".join([*read, *([meter.step] if meter.step else [])])
     is_hidden = output.appears_whole or not meter.results
@@ -334,7 +334,7 @@ def render_run_json(outcome: Outcome, found: int, seconds: float) -> str:
 
 
 def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
-    """What a run noticed."""
+    """Yield what a run noticed, line by line."""
     rate = outcome.rows / max(seconds, 1e-9)
     results = format_count(found, "result")
     took = f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.3f} s"

@@ -19,7 +19,7 @@ COMPILING = "compiling kernels, once on this machine: this may take a minute or 
 
 
 def say(message: str) -> None:
-    """A line on stderr."""
+    """Write a line to stderr."""
     print(message, file=sys.stderr, flush=True)  # noqa: T201
 
 

@@ -18,22 +18,22 @@ DATASETS = {
 
 
 def path(name: str) -> Path:
-    """The parquet file of a data set."""
+    """Return the parquet file of a data set."""
     return HERE / f"{known(name)}.parquet"
 
 
 def workload_path(name: str) -> Path:
-    """The file of queries that comes with a data set."""
+    """Return the file of queries that comes with a data set."""
     return HERE / f"{known(name)}.motet"
 
 
 def load(name: str) -> pa.Table:
-    """A data set as an Arrow table with columns `time`, `type` and attributes."""
+    """Return a data set as an Arrow table with columns `time`, `type` and attributes."""
     return pq.read_table(path(name))
 
 
 def known(name: str) -> str:
-    """The name, if there is such a data set."""
+    """Return the name, if there is such a data set."""
     if name not in DATASETS:
         raise DataError(f"no data set {name!r}: {did_you_mean(name, DATASETS)}")
     return name

@@ -50,7 +50,7 @@ class RunContext:
         return self._machines[number][1:]
 
     def number_classes(self, branch: str, classes: Classes) -> tuple[NDArray[np.int32], list[frozenset[Symbol]]]:
-        """Number event classes as in earlier batches of a branch, so that machines can be reused; also list them."""
+        """Assign event classes the numbers of earlier batches, so that machines can be reused; also list them."""
         known = self._classes.setdefault(branch, {})
         numbers = np.array([known.setdefault(symbols, len(known)) for symbols in classes], np.int32)
         return numbers, list(known)

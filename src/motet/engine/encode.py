@@ -288,7 +288,7 @@ def combine_keys(
 
 
 def _densify(values: Ints) -> tuple[Ints, Ints]:
-    """Number distinct integers from 0, and find where each first occurs."""
+    """Assign numbers from 0 to distinct integers, and find where each first occurs."""
     encoded = pa.array(values).dictionary_encode()
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     firsts = np.full(len(encoded.dictionary), len(values), np.int64)

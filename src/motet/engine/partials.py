@@ -289,7 +289,7 @@ def encode_groups(program: Program, table: pa.Table, names: Sequence[str]) -> ND
 
 
 def _number_codes(codes: Ints, bound: int) -> tuple[Ints, Ints]:
-    """Number the codes in use, which are below `bound`, from 0 on in their order; also list them.
+    """Assign numbers to the codes in use, which are below `bound`, from 0 on in their order; also list them.
 
     O(codes + bound), unless there are far fewer codes than that.
     """

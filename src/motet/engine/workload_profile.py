@@ -128,7 +128,7 @@ def estimate_statistics(sample: SampledRows, request: StatisticsRequest, schema:
 
 
 def number_keys(table: pa.Table, partition: Sequence[str]) -> NDArray[np.int64]:
-    """Number the keys of rows from 0, -1 where a row has none."""
+    """Assign numbers from 0 to the keys of rows, -1 where a row has none."""
     numbers = np.zeros(len(table), np.int64)
     for at, name in enumerate(partition):
         encoded = encode_dictionary(table.column(name))

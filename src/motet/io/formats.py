@@ -188,6 +188,7 @@ def _suggest_decimals(name: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message that has text."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 

@@ -60,12 +60,14 @@ def _build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None)
 
 
 def format_value(rows: QueryColumns, name: str, value: Any) -> str:
+    """Format a value of a column; times that are whole numbers stay as they are."""
     if name in rows.times and isinstance(value, int):
         return str(value)
     return format_cell(value)
 
 
 def is_number(type: pa.DataType) -> bool:
+    """Return whether values of a type are numbers."""
     return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_decimal(type))
 
 

@@ -100,7 +100,7 @@ def _place_row(rows: Ints, row: int, words: Ints, table: Ints) -> int:
 
 @kernel
 def _number_rows(rows: Ints, words: Ints, table: Ints, count: int, numbers: Ints) -> int:
-    """Number rows; return how many are known then. Expected O(rows x words)."""
+    """Assign numbers to rows; return how many are known then. Expected O(rows x words)."""
     for row in range(rows.shape[0]):
         at = _place_row(rows, row, words, table)
         if table[at] < 0:
@@ -159,7 +159,7 @@ def _number_texts(
     count: int,
     numbers: Ints,
 ) -> int:
-    """Number texts; return how many are known then. Expected O(bytes)."""
+    """Assign numbers to texts; return how many are known then. Expected O(bytes)."""
     for text in range(begin.size - 1):
         at = _place_text(begin, data, text, known, stored, table)
         if table[at] < 0:

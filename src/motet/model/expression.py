@@ -48,6 +48,8 @@ class KleeneAggregate(QueryNode):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(QueryNode):
+    """Two numbers, or times, and an operator between them."""
+
     operator: str  # + - * / %
     left: Expression
     right: Expression
@@ -55,11 +57,15 @@ class Arithmetic(QueryNode):
 
 @dataclass(frozen=True, slots=True)
 class Negative(QueryNode):
+    """A number with a minus before it."""
+
     operand: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison(QueryNode):
+    """Two values that are compared."""
+
     operator: str  # = != < <= > >=
     left: Expression
     right: Expression
@@ -67,6 +73,8 @@ class Comparison(QueryNode):
 
 @dataclass(frozen=True, slots=True)
 class Logical(QueryNode):
+    """Conditions that must all hold, or of which one must."""
+
     operator: str  # AND OR
     operands: tuple[Expression, ...]
 
@@ -80,6 +88,8 @@ class Inverse(QueryNode):
 
 @dataclass(frozen=True, slots=True)
 class IsNull(QueryNode):
+    """`operand IS NULL`."""
+
     operand: Expression
     negated: bool = False
 

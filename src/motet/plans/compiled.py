@@ -121,7 +121,7 @@ def compile_query(number: int, workload: Workload, tick: int | Fraction) -> Comp
         return make_symbol(event.type, [*local, *conditions.everywhere])
 
     def names_of(position: int) -> list[str]:
-        """The names that conditions have for a position: its variable, or a type that it shares with others."""
+        """Return the names that conditions have for a position: its variable, or a type that it shares with others."""
         return [name for name in conditions.local if position in positions.find(name)]
 
     compiled = CompiledQuery(

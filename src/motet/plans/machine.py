@@ -420,7 +420,7 @@ def _close_over(own: Sequence[int], steps: Sequence[tuple[int, int]]) -> list[in
 
 
 def _number_rows(settled: Sequence[int], before: Sequence[int], after: Sequence[int]) -> dict[int, int]:
-    """Number settled nodes so that no two that lead to a common node have the same number."""
+    """Assign numbers to settled nodes so that no two that lead to a common node have the same number."""
     # It is enough to look at nodes that lead to no others but such as lead back to them, one of each such group.
     last = sum(
         1 << p for p, node in enumerate(settled) if after[node] & ~before[node] == 0 and _lowest_bit(after[node]) == p

@@ -27,7 +27,7 @@ class ArcGraph(NamedTuple):
 
 
 def number_labels(labels: Sequence[Hashable]) -> Ints:
-    """Number labels by first appearance."""
+    """Assign numbers to labels by first appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], np.int64)
 

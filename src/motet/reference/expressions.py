@@ -150,6 +150,7 @@ def read_attribute(node: ex.Attribute, scope: EvaluationScope) -> Any:
 
 
 def pick_event(node: ex.Attribute, scope: EvaluationScope) -> Occurrence | None:
+    """Return the event whose attribute is meant, None where there is none."""
     match node.at:
         case ex.At.EACH:
             return scope.current.get(node.variable)
@@ -175,6 +176,7 @@ def kind(value: Any) -> str:
 
 
 def compare(operator: str, left: Any, right: Any) -> bool | None:
+    """Compare two values, which must be of one kind; None where one is null."""
     if left is None or right is None:
         return None
     if kind(left) != kind(right):
@@ -208,6 +210,7 @@ def conjunction(values: Sequence[Any]) -> bool | None:
 
 
 def negation(value: Any) -> bool | None:
+    """Return NOT of a truth value, None where it is null."""
     if value is not None and not isinstance(value, bool):
         raise RunError(f"AND, OR and NOT take truth values, not {value!r}")
     return None if value is None else not value
@@ -219,6 +222,7 @@ def is_member(value: Any, options: Sequence[Any]) -> bool | None:
 
 
 def is_like(value: Any, pattern: str) -> bool | None:
+    """Return whether a text matches a pattern of LIKE, None where it is null."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -228,6 +232,7 @@ def is_like(value: Any, pattern: str) -> bool | None:
 
 @lru_cache(maxsize=256)
 def like_pattern(pattern: str) -> re.Pattern[str]:
+    """Return a pattern of LIKE as a regular expression."""
     wild = {"%": ".*", "_": "."}
     return re.compile("".join(wild.get(letter, re.escape(letter)) for letter in pattern), re.DOTALL)
 
@@ -313,6 +318,7 @@ def call_function(function: str, arguments: Sequence[Any]) -> Any:
 
 
 def to_whole(value: int | float, towards: Any) -> int:
+    """Round a number to a whole one by a function such as `floor`."""
     if not math.isfinite(value):
         raise RunError(f"a whole number left the range of 64 bits: {value}")
     return int(towards(value))

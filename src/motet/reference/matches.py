@@ -162,6 +162,7 @@ def join_interleaved(lefts: set[Fragment], rights: set[Fragment], fits: Fits, li
 
 
 def check_size(found: set[Fragment], limit: int) -> None:
+    """Raise an error where there are more matches, or parts of them, than the oracle can list."""
     if len(found) > limit:
         raise RunError(
             f"more than {limit:,} matches or parts of matches: the oracle lists them all. "

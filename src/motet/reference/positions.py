@@ -40,6 +40,8 @@ class Interleave:
 
 @dataclass(frozen=True, slots=True)
 class Alternation:
+    """One of several parts."""
+
     parts: tuple[Tree, ...]
 
 
@@ -52,6 +54,8 @@ class Plus:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
+    """A part, or nothing."""
+
     part: Tree
 
 
@@ -182,6 +186,7 @@ def list_shapes(tree: Tree) -> frozenset[FragmentShape]:
 
 
 def join_shapes(lefts: frozenset[FragmentShape], rights: frozenset[FragmentShape]) -> frozenset[FragmentShape]:
+    """Return the shapes of a fragment that is followed by another."""
     return frozenset(
         FragmentShape(
             left.first if left.binds else right.first,

@@ -46,6 +46,7 @@ class OracleTotals:
 
 
 def resolve_positions(query: Query, expanded: ExpandedPattern, name: str) -> frozenset[int]:
+    """Return the positions that a name in RETURN stands for."""
     positions = expanded.positions(name)
     if not positions:
         hint = did_you_mean(name, [event.name for event in expanded.events])

@@ -147,6 +147,7 @@ def column_type(columns: pa.Schema, name: str) -> pa.DataType:
 
 
 def aggregate_type(item: Aggregate, columns: pa.Schema, counts: str) -> pa.DataType:
+    """Return the type of an aggregate's column."""
     match item.function:
         case "COUNT":
             return pa.float64() if counts == "double" else pa.int64()
@@ -219,6 +220,7 @@ def wider_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
 
 
 def coalesce_types(types: list[pa.DataType]) -> pa.DataType:
+    """Return the type that the first of some values may have which is not null."""
     known = [found for found in types if not pa.types.is_null(found)]
     if len(set(known)) <= 1:
         return known[0] if known else pa.null()

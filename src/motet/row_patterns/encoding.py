@@ -160,7 +160,7 @@ def order_rows(program: MatchProgram, columns: Sequence[pa.Array]) -> tuple[Ints
 
 
 def encode_partitions(columns: Sequence[pa.Array], size: int) -> tuple[NDArray[np.int32], int]:
-    """Number the partitions in order of their first rows; nulls are one value, and so are NaNs."""
+    """Assign numbers to the partitions in order of their first rows; nulls are one value, and so are NaNs."""
     if not columns:
         return np.zeros(size, np.int32), 1 if size else 0
     code, count = _number_values(columns[0])

@@ -380,7 +380,7 @@ def compile_pattern(
 
 
 def _number_memos(code: NDArray[np.int32], dependent: frozenset[int]) -> NDArray[np.int32]:
-    """Number the splits from which no condition on the match so far is reached; -1 for all other steps."""
+    """Assign numbers to the splits from which no condition on the match so far is reached; -1 for all other steps."""
     before: dict[int, list[int]] = {}
     for at, (op, one, other) in enumerate(code.tolist()):
         for target in {SPLIT: (one, other), FOUND: ()}.get(op, (other,)):

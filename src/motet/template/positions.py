@@ -107,7 +107,7 @@ class Positions:
 
 
 def build_positions(pattern: Pattern) -> Positions:
-    """Number a pattern's positions in the order written and connect them; `P{n,m}` is m copies of P."""
+    """Assign numbers to a pattern's positions, in the order written, and connect them; `P{n,m}` is m copies of P."""
     numbering = _Numbering()
     graph = _GraphBuilder(numbering).build_graph(pattern)
     return Positions(tuple(numbering.events), tuple(numbering.absences), tuple(numbering.negated), graph)

@@ -46,7 +46,7 @@ class TreeBuilder:
 
 
 def _number_groups(graph: PlanGraph, sources: Mapping[int, int]) -> dict[int, int]:
-    """Number the nodes that find the same with different windows and are computed apart.
+    """Assign numbers to nodes that find the same with different windows and are computed apart.
 
     The engine would make them one node with the larger window; different numbers keep them apart.
     """

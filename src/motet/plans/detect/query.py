@@ -252,7 +252,7 @@ def _local_conditions(local: dict[str, list[Expression]], positions: Positions, 
 def _assign_slots(
     positions: Positions, conditions: Iterable[Expression], query: Query
 ) -> tuple[tuple[frozenset[int], ...], dict[str, int]]:
-    """Number the sets of positions that names in conditions and RETURN stand for.
+    """Assign numbers to the sets of positions that names in conditions and RETURN stand for.
 
     The last slot has no positions: it holds absent events.
     """

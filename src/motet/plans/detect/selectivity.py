@@ -33,7 +33,7 @@ CACHE_SIZE = 1 << 14  # what tests are called is asked for again and again
 
 
 def make_typed_test(test: Expression, symbols: Mapping[str, Symbol]) -> TypedTest:
-    """Number the variables of a test in the order it names them, and list the symbol of each."""
+    """Assign numbers to the variables of a test, in the order it names them, and list the symbol of each."""
     numbered, names = _number_variables(test)
     return numbered, tuple(symbols[name] for name in names)
 
