@@ -22,9 +22,9 @@ from motet.optimizer.gloria.gloria import build_plan
 from motet.optimizer.gloria.graph import GloriaGraph
 from motet.optimizer.gloria.template import build_templates
 from motet.options import Options
-from motet.plans.compiled import CompiledQuery
+from motet.plans.compiled import CompiledQuery, compile_query
 from motet.plans.machine import merge_queries
-from motet.plans.pairs import Pairs, encode_pairs, merge_pairs
+from motet.plans.pairs import Pairs, encode_pairs, find_obstacle_to_pairs, merge_pairs
 from motet.plans.sequences import find_repeated_sequences
 from motet.plans.sharing import Grouping, ShareKey, Sharing, TransitionPlan, share_all
 from motet.plans.units import Strategy, Unit
@@ -280,3 +280,22 @@ def test_twice_the_window_costs_an_event_no_more() -> None:
     table = pa.table([times, rng.choice(list("ABCD"), size), keys, np.ones(size)], schema=SCHEMA)
     first, second = measure_cpu_times(*(partial(run_table, program, table) for program in programs))
     assert second < 1.5 * first
+
+
+@pytest.mark.parametrize(
+    ("asked", "obstacle"),
+    [
+        ("SEQ(A, B) WITHIN 10 s SLIDE 5 s", None),
+        ("SEQ(A, B) WITHIN 10 s SLIDE 10 s", "one window open at a time"),
+        ("SEQ(A, B)", "one window open at a time"),
+        ("SEQ(A, B) WITHIN 10 s", "reports at every completion"),
+        ("SEQ(A, B) WITHIN 10 EVENTS", "window counts events"),
+        ("SEQ(A a, B b) WHERE a.x < b.x WITHIN 10 s SLIDE 5 s", "compare neighbouring events"),
+        ("AND(A, SEQ(A, B)) WITHIN 10 s SLIDE 5 s", "one event may take two steps"),
+    ],
+)
+def test_what_keeps_pairs_from_running_a_query_is_stated(asked: str, obstacle: str | None) -> None:
+    compiled = compile_query(0, parse(f"QUERY q RETURN COUNT(*) PATTERN {asked}"), 1)
+    assert isinstance(compiled, CompiledQuery)
+    found = find_obstacle_to_pairs(compiled)
+    assert found is None if obstacle is None else obstacle in str(found)

@@ -170,6 +170,12 @@ def test_what_was_proposed_and_is_not_run_is_told_with_the_reason() -> None:
     assert bool(shared) == bool(segments)
 
 
+def test_plans_that_pairs_cannot_run_say_why() -> None:
+    tumbling = TRIPS.replace("SLIDE 1 min", "SLIDE 10 min")
+    plan = str(motet.plan(sparse_trips(), tumbling, optimizer="sharon", costs="printed"))
+    assert "proposed, not run: one, two: pairs cannot run it: it has one window open at a time" in plan
+
+
 def test_a_run_says_what_was_executed() -> None:
     events = sparse_trips()
     plan = motet.plan(events, TRIPS, analyze=True)

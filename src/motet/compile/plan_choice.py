@@ -11,7 +11,7 @@ from motet.optimizer.registry import is_sharing_optimizer
 from motet.options import Options
 from motet.plans.compiled import CompiledQuery
 from motet.plans.cost import Load, make_load
-from motet.plans.pairs import can_run_by_pairs
+from motet.plans.pairs import find_obstacle_to_pairs
 from motet.plans.sharing import Grouping, Sharing, group_all, group_singly
 from motet.plans.units import MergeCache, Unit, estimate_cost, plan_pairs, plan_units, sort_units
 
@@ -131,11 +131,11 @@ class PlanCandidates:
         literal = self.options.costs == "printed" or self.options.windows == "pairs"
         sizes = Counter(groups(compiled.number) for compiled in self.queries)
         proposed = [compiled for compiled in self.queries if sizes[groups(compiled.number)] > 1]
-        declined = [
-            Declined((compiled.query.name,), "pairs cannot run it: it shares no more than the beginning of its pattern")
-            for compiled in proposed
-            if not can_run_by_pairs(compiled)
-        ]
+        obstacles: dict[str, list[str]] = {}
+        for compiled in proposed:
+            if obstacle := find_obstacle_to_pairs(compiled):
+                obstacles.setdefault(obstacle, []).append(compiled.query.name)
+        declined = [Declined(tuple(names), f"pairs cannot run it: {why}") for why, names in obstacles.items()]
         units = []
         for unit in plan_pairs(proposed, groups, sharing.share_key(), merge):
             by_prefix = plan_units(unit.queries, "slots", merge=merge)

@@ -71,14 +71,25 @@ class Pairs:
 
 
 def can_run_by_pairs(compiled: CompiledQuery) -> bool:
-    """Return whether pairs can run a query.
+    """Return whether pairs can run a query."""
+    return find_obstacle_to_pairs(compiled) is None
 
-    They can where several windows are open at once and no event takes two steps, as it may in AND: there a pair would
-    have to tell what was bound at the current time from what was bound before.
-    """
+
+def find_obstacle_to_pairs(compiled: CompiledQuery) -> str | None:
+    """Return why pairs cannot run a query; None where they can."""
     span = compiled.span
-    plain = not compiled.adjacent and not span.ranked and 0 < span.slide < span.within
-    return plain and max(compiled.automaton.freshness) <= 1
+    if compiled.adjacent:
+        return "its conditions compare neighbouring events"
+    if span.ranked:
+        return "its window counts events"
+    if span.is_continuous:
+        return "it reports at every completion"
+    if span.slide >= span.within:
+        return "it has one window open at a time, in which only equal beginnings can be shared"
+    if max(compiled.automaton.freshness) > 1:
+        # A pair would have to tell what was bound at the current time from what was bound before.
+        return "one event may take two steps of its pattern, as in AND"
+    return None
 
 
 class _Actions(NamedTuple):
