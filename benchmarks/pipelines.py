@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from benchmarks.engine import describe_run, describe_units
+from benchmarks.engine import describe_units
 from motet.compile import Program
 from motet.io.sample import list_sampled_columns
 from motet.language import parse
@@ -25,9 +26,11 @@ from motet.model.query import Workload
 from motet.options import Options
 from motet.spark import batch, dataframes, stream
 from motet.spark.buckets import choose_buckets
+from motet.spark.monitor import StreamMonitor
 from motet.spark.processor import OUTPUT, OUTPUT_NAMES
 from motet.spark.sample import compile_for, make_sampler
 from motet.spark.serialization import CachedPickle, table_from_ipc
+from motet.spark.tasks import find_records
 
 TYPES = 20
 STREAM_OPTIONS = Options(watermark="5 seconds")
@@ -138,13 +141,6 @@ def describe_batch(results: DataFrame) -> str:
     )
 
 
-def describe_stream(program: Program) -> str:
-    """Say what workers keep running on a stream: the units of a program; matches are fed to the joins of their plan."""
-    found = [unit.planned for branch in program.branches for unit in branch.units]
-    matches = sum(len(branch.queries) for branch in program.detect)
-    return " + ".join([*([describe_run(found)] if found else []), *([f"matches {matches}"] if matches else [])])
-
-
 class Identity(StatefulProcessor):
     """Takes the packed rows of a bucket, and keeps a count: what any keyed operator costs."""
 
@@ -163,17 +159,27 @@ class Identity(StatefulProcessor):
 
 @dataclass
 class Pipeline:
-    """A pipeline of a workload: `build` makes results of events and a program; `ran` is what it then runs."""
+    """A pipeline of a workload: `build` makes results of events and a program; `ran` is what was executed."""
 
     workload: Workload
     build: Callable[[DataFrame, Program], DataFrame]
     is_identity: bool = False
-    ran: str = ""
+    ran: str = "identity"
+    program: Program | None = None
 
     def __call__(self, events: DataFrame) -> DataFrame:
-        program = stream.compile_stream(events, self.workload, STREAM_OPTIONS)
-        self.ran = "identity" if self.is_identity else describe_stream(program)
-        return self.build(events, program)
+        self.program = stream.compile_stream(events, self.workload, STREAM_OPTIONS)
+        return self.build(events, self.program)
+
+    def read_progress(self, query: StreamingQuery) -> list[dict[str, Any]]:
+        """Return the progress of each micro-batch; note what workers said they executed."""
+        progress = [json.loads(entry.json) for entry in query.recentProgress]
+        if self.program is not None and not self.is_identity:
+            monitor = StreamMonitor([query.name for query in self.program.workload.queries])
+            for each in progress:
+                monitor.add(each)
+            self.ran = describe_units([each.describe() for each in find_records(self.program, monitor.list_executed())])
+        return progress
 
 
 def build_engine_stream(workload: Workload) -> Pipeline:
@@ -198,7 +204,7 @@ def measure_batches(session: SparkSession, source: str, pipeline: Pipeline) -> l
         writer = pipeline(events).writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        progress = [json.loads(entry.json) for entry in query.recentProgress]
+        progress = pipeline.read_progress(query)
     return [float(p["durationMs"]["triggerExecution"]) for p in progress if p["numInputRows"]]
 
 
@@ -213,7 +219,7 @@ def measure_idle_batches(session: SparkSession, files: str, pipeline: Pipeline) 
         for file in sorted(Path(files).glob("*.parquet")):
             (source / file.name).write_bytes(file.read_bytes())
             query.processAllAvailable()
-        progress = [json.loads(entry.json) for entry in query.recentProgress]
+        progress = pipeline.read_progress(query)
         query.stop()
     ran = [p for p in progress if not p["numInputRows"] and "addBatch" in p["durationMs"]]
     return [float(p["durationMs"]["triggerExecution"]) for p in ran]

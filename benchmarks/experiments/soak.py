@@ -38,7 +38,7 @@ def soak(seconds: float) -> tuple[list[dict[str, float]], str]:
     """Return what each micro-batch took and held, in so many seconds from when the stream runs steadily, and what was
     run.
     """
-    from benchmarks.pipelines import STREAM_OPTIONS, TYPES, describe_stream, make_all_kinds
+    from benchmarks.pipelines import TYPES, build_engine_stream, make_all_kinds
     from motet.spark import stream
     from motet.spark.session import stream_session
 
@@ -55,8 +55,8 @@ def soak(seconds: float) -> tuple[list[dict[str, float]], str]:
     began = time.monotonic()
     until = began + LONGEST_START
     with tempfile.TemporaryDirectory() as checkpoint:
-        program = stream.compile_stream(events, make_all_kinds(QUERIES, WINDOW, SLIDE), STREAM_OPTIONS)
-        writer = stream.run(events, program).results.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        pipeline = build_engine_stream(make_all_kinds(QUERIES, WINDOW, SLIDE))
+        writer = pipeline(events).writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(processingTime="1 second").start()
         seen = -1
         while time.monotonic() < until:
@@ -83,11 +83,12 @@ def soak(seconds: float) -> tuple[list[dict[str, float]], str]:
                     "rows": rows,
                 }
             )
+        pipeline.read_progress(query)
         query.stop()
     session.stop()
     if not samples:
         raise AssertionError(f"only {finished} micro-batches were over in {LONGEST_START} s")
-    return samples, describe_stream(program)
+    return samples, pipeline.ran
 
 
 EXPERIMENTS = (

@@ -52,6 +52,20 @@ def test_prometheus_gets_values_at_full_precision() -> None:
     assert 'motet_results_total{query="q\\n1"} 0' in lines
 
 
+def test_the_status_has_what_workers_said_they_executed() -> None:
+    queries = "QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s SLIDE 5 s"
+    program = compile_workload(motet.parse(queries), SCHEMA, Options(mode="append"))
+    ((unit,),) = (branch.units for branch in program.branches)
+    monitor = StreamMonitor(["q"])
+    told = {"bucket": "k/0", "branch": "k", "keys": 1, "units": {}, "executed": [unit.planned.signature, "panes-old"]}
+    monitor.add({**PROGRESS, "observedMetrics": {"motet": {"units": json.dumps(told)}}})
+    pages = StatusPages(monitor, get_program=lambda: program)
+    _, text = pages.respond("/status.json", {}, page=True) or ("", "")
+    assert json.loads(text)["executed"] == [unit.planned.describe()]
+    monitor.follow_run(("q",), "another plan")
+    assert not monitor.list_executed()
+
+
 @pytest.fixture
 def port() -> Iterator[int]:
     server = start_server(StatusPages(StreamMonitor(["q"])), 0, page=True)

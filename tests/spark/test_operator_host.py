@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import time
@@ -20,6 +21,7 @@ from motet.language import parse
 from motet.language.printer import to_text
 from motet.model.query import Workload
 from motet.options import Options
+from motet.plans.execution import ExecutionRecord
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from motet.spark import host_process, operator_host
@@ -27,6 +29,7 @@ from motet.spark.host_messages import PROGRAM, FeedReply, FeedRequest
 from motet.spark.operator_host import OperatorHost
 from motet.spark.serialization import CachedPickle, table_to_ipc
 from motet.spark.stream import COUNTS, make_result_task
+from motet.spark.tasks import find_records
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import endless, micro_batches
 from tests.strategies import build_stream_table, streams, workloads
@@ -185,3 +188,38 @@ def test_hosts_are_processes_that_end_with_their_parent(tmp_path: Path) -> None:
     while Path(folder).exists() and time.monotonic() < until:
         time.sleep(0.1)
     assert not Path(folder).exists()
+
+
+MIXED = """
+QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s SLIDE 5 s
+
+QUERY two RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s
+
+QUERY three PATTERN SEQ(A, B) WITHIN 10 s
+"""
+
+
+def test_hosts_say_what_they_executed_when_it_is_new_and_now_and_then() -> None:
+    times = pa.array([1_000_000, 2_000_000], pa.timestamp("us"))
+    table = pa.table({"time": times, "type": ["A", "B"], "k": ["p", "p"]})
+    simulation = Simulation(parse(MIXED), table.schema)
+    now = [0.0]
+    host = OperatorHost(lambda: now[0])
+
+    def feed(rows: pa.Table, watermark: int) -> list[ExecutionRecord]:
+        told = [json.loads(reply.units) for reply in simulation.feed(host, rows, watermark)]
+        notes = [note for each in told for note in each.get("executed", ())]
+        return find_records(simulation.cached.value.program, notes)
+
+    assert not feed(table, 0)  # all events wait for the watermark
+    records = feed(table.slice(0, 0), 3_000)
+    assert {each.queries: each.strategy for each in records} == {
+        ("one",): "panes",
+        ("two",): "stacks",
+        ("three",): "joins",
+    }
+    units = [unit for branch in simulation.cached.value.program.branches for unit in branch.units]
+    assert {each.signature for each in records} >= {unit.planned.signature for unit in units}
+    assert not feed(table.slice(0, 0), 4_000)
+    now[0] += 2 * operator_host.MEASURE_SECONDS
+    assert feed(table.slice(0, 0), 5_000) == records

@@ -22,6 +22,7 @@ from motet.options import Options
 from motet.spark.monitor import StreamMonitor
 from motet.spark.service import StreamJob, StreamService, StreamSink, StreamSource
 from motet.spark.status_server import StatusPages, start_server
+from motet.spark.tasks import find_records
 from tests.command_line import Motet
 from tests.comparison import assert_same_results
 from tests.spark.test_stream import END, Folder, events_of, last_event, random_events
@@ -136,12 +137,16 @@ def test_a_changed_file_is_taken_up_without_a_restart(folder: Folder, tmp_path: 
         folder.add(random_events(300, 2, first=100, last=300))
         folder.add(last_event())
         service.query.processAllAvailable()
+        service.query.stop()
+        service.monitor.wait_for_progress()
     finally:
         service.stop()
     found = [json.loads(line) for line in lines]
     assert windows(found, "stays") == expected(folder, STAYS, "stays")
     assert windows(found, "comes")
     assert "waiting" in service.monitor.status()
+    executed = find_records(service.program, service.monitor.list_executed())
+    assert sorted(name for each in executed for name in each.queries) == ["comes", "stays"]
 
 
 def test_late_rows_go_to_a_folder(folder: Folder, tmp_path: Path, spark: SparkSession) -> None:

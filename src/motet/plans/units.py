@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from motet.plans.compiled import CompiledQuery, pad_channels, unite_queries
 from motet.plans.cost import (
@@ -56,7 +57,7 @@ class Unit:
         """The queries that it runs, some of which may stand for several."""
         return self.merged.queries
 
-    @property
+    @cached_property
     def planned(self) -> Execution:
         """What a run of it will have executed."""
         if self.pairs is not None:

@@ -23,7 +23,7 @@ from motet.io.events import EventSource
 from motet.io.sample import list_sampled_columns
 from motet.model.query import Workload
 from motet.options import Options
-from motet.plans.execution import ExecutionRecord, read_record
+from motet.plans.execution import ExecutionRecord
 from motet.schema import EventSchema
 from motet.spark.buckets import hash_text
 from motet.spark.dataframes import (
@@ -52,6 +52,7 @@ from motet.spark.skew import (
 from motet.spark.tasks import (
     NOTE,
     NoteKind,
+    find_records,
     get_task_schema,
     make_branch_task,
     make_combine_task,
@@ -106,12 +107,7 @@ class SparkRun:
         Raises:
             RunError: No action on the results has run yet.
         """
-        units = [unit.planned for branch in self.program.branches for unit in branch.units]
-        planned = {each.signature: each for each in units}
-        return [
-            planned[each].record if isinstance(each, str) else read_record(each)
-            for each in self._read_notes("executed")
-        ]
+        return find_records(self.program, self._read_notes("executed"))
 
     def truncated(self) -> tuple[str, ...]:
         """Return the queries of which a limit cut matches off.

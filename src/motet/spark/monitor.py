@@ -51,6 +51,7 @@ class StreamMetrics:
     keys: dict[tuple[str, str], int] = field(default_factory=dict)  # with state, by branch and bucket, now
     unit_seconds: Counter[str] = field(default_factory=Counter)  # by unit, in all
     unit_bytes: dict[tuple[str, str], int] = field(default_factory=dict)  # by bucket and unit, now
+    executed: dict[str, Any] = field(default_factory=dict)  # as workers told it, by signature, since this start
     truncated: Counter[str] = field(default_factory=Counter)  # micro-batches in which a limit cut matches off, by query
 
     def count_keys(self, branch: str) -> int:
@@ -106,6 +107,7 @@ class StreamMonitor(StreamingQueryListener):
             self.metrics.queries = queries
             self.metrics.waiting = self.metrics.state_bytes = 0
             self.metrics.unit_bytes.clear()
+            self.metrics.executed.clear()
             self.metrics.keys.clear()
             self.metrics.results.update(dict.fromkeys(queries, 0))
 
@@ -177,6 +179,8 @@ class StreamMonitor(StreamingQueryListener):
             for unit, (seconds, size) in bucket["units"].items():
                 self.metrics.unit_seconds[unit] += seconds
                 self.metrics.unit_bytes[bucket["bucket"], unit] = size
+            for note in bucket.get("executed", ()):
+                self.metrics.executed[note if isinstance(note, str) else note["signature"]] = note
 
     def _add_truncations(self, names: Iterable[str]) -> None:
         for name in names:
@@ -232,6 +236,11 @@ class StreamMonitor(StreamingQueryListener):
                 "samples": [sample for sample in self.samples if sample["number"] > since],
                 "changes": list(self.changes),
             }
+
+    def list_executed(self) -> list[Any]:
+        """Return what workers said they executed since queries or plan last changed, as `find_records` reads it."""
+        with self.lock:
+            return list(self.metrics.executed.values())
 
     def to_prometheus(self) -> str:
         """Return the metrics as Prometheus text."""

@@ -47,7 +47,7 @@ from motet.spark.host_messages import (
 )
 from motet.spark.serialization import CachedPickle, table_from_ipc, table_to_ipc
 from motet.spark.shuffle import FIRST
-from motet.spark.tasks import ROWS_PER_BATCH
+from motet.spark.tasks import ROWS_PER_BATCH, note_execution
 
 MERGE_PLACES = 16
 # A log is written anew once its changes are larger than this, and than the whole state.
@@ -66,20 +66,27 @@ class HostedOperator:
     extends_log: bool  # whether changes can be appended to the log that it was restored from
     sizes: dict[str, int] = field(default_factory=dict)  # bytes of each unit
     measured: float = -MEASURE_SECONDS  # when they were counted
+    noted: set[str] = field(default_factory=set)  # signatures of what was executed, as far as it was told since then
 
     def read_costs(self, bucket: str, seconds: float, now: float) -> str:
-        """Return what the units of this operator cost, as JSON; what they have in common is charged to the branch."""
+        """Return what the units of this operator cost, as JSON; what they have in common is charged to the branch.
+
+        What was executed comes with it when it is new and, since a reply may be lost, now and then.
+        """
         operator = self.operator
         branch = operator.branch.name
         if now - self.measured >= MEASURE_SECONDS:
             self.sizes = {name: count_bytes(state) for name, state in operator.unit_states.items()}
             self.sizes[branch] = count_bytes([operator.retained, operator.waiting])
-            self.measured = now
+            self.measured, self.noted = now, set()
+        executed = [each for each in operator.executed if each.signature not in self.noted]
+        self.noted |= {each.signature for each in executed}
         times = operator.times.take()
         times[branch] = seconds - sum(times.values())
         names = times.keys() | self.sizes.keys()
         costs = {name: [round(times.get(name, 0.0), 6), self.sizes.get(name, 0)] for name in names}
-        return json.dumps({"bucket": bucket, "branch": branch, "keys": operator.num_keys, "units": costs})
+        told = {"bucket": bucket, "branch": branch, "keys": operator.num_keys, "units": costs}
+        return json.dumps(told | ({"executed": [note_execution(each) for each in executed]} if executed else {}))
 
 
 class OperatorHost:

@@ -18,6 +18,7 @@ from motet.explain.page.plan import render_plan_html
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
 from motet.spark.monitor import StreamMonitor
+from motet.spark.tasks import find_records
 
 LOOPBACK = "127.0.0.1"
 PLAIN_TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,7 +48,10 @@ class StatusPages:
         if path == "/status.json" and page:
             since = asked.get("since", ["0"])[0][-18:]  # more digits than that are no number of a micro-batch
             status = self.monitor.to_json(int(since) if since.isdecimal() else 0)
-            status["places"] = {} if self.get_program is None else _list_places(self.get_program())
+            program = None if self.get_program is None else self.get_program()
+            status["places"] = {} if program is None else _list_places(program)
+            told = self.monitor.list_executed()
+            status["executed"] = [] if program is None else [each.describe() for each in find_records(program, told)]
             return "application/json", json.dumps(status, allow_nan=False)
         if path == "/plan" and page and self.get_program is not None:
             program = self.get_program()

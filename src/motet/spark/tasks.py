@@ -13,7 +13,7 @@ from motet.compile.detect import DetectBranch
 from motet.engine.detect.run import DetectRun, finish_results
 from motet.engine.partials import finish, merge
 from motet.engine.run import run_branch
-from motet.plans.execution import Executions
+from motet.plans.execution import Execution, ExecutionRecord, Executions, read_record
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.serialization import CachedPickle
 from motet.spark.shuffle import Batches, ShufflePlan, Task
@@ -51,9 +51,8 @@ def make_branch_task(cached: CachedPickle[Program], index: int, plan: ShufflePla
             for piece in pieces:
                 yield from to_batches(piece, target)
         notes = [write_note("truncated", name) for name in sorted(truncated)]
-        notes += [write_note("executed", each.signature) for each in executions.values()]
-        if detect_run is not None and detect_run.executed is not None:
-            notes.append(write_note("executed", detect_run.executed.describe()))
+        joins = () if detect_run is None or detect_run.executed is None else (detect_run.executed,)
+        notes += [write_note("executed", note_execution(each)) for each in (*executions.values(), *joins)]
         if notes:
             yield from to_batches(pa.table({NOTE: notes}), target)
 
@@ -93,6 +92,19 @@ def get_task_schema(program: Program, branch: Branch | DetectBranch) -> pa.Schem
 def write_note(kind: NoteKind, value: Any) -> str:
     """Write a note of a task: one line."""
     return json.dumps([kind, value])
+
+
+def note_execution(execution: Execution) -> str | dict[str, object]:
+    """Return how a task tells what was executed: units by their signature, joins as they were planned there."""
+    return execution.describe() if execution.strategy == "joins" else execution.signature
+
+
+def find_records(program: Program, notes: Iterable[Any]) -> list[ExecutionRecord]:
+    """Return the records of what tasks told by `note_execution`; units of another program are left out."""
+    units = [unit.planned for branch in program.branches for unit in branch.units]
+    planned = {each.signature: each.record for each in units}
+    found = [planned.get(each) if isinstance(each, str) else read_record(each) for each in notes]
+    return [record for record in found if record is not None]
 
 
 def read_notes(lines: Iterable[str], kind: NoteKind) -> list[Any]:

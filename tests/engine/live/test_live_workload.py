@@ -72,6 +72,7 @@ def test_a_stream_says_what_it_executed() -> None:
         QUERY rising RETURN COUNT(*) PATTERN SEQ(A a, B b) WHERE a.x < b.x GROUP BY k WITHIN 4 s SLIDE 4 s
         QUERY fed RETURN * PATTERN SEQ(A a, B b) WHERE [k] AND a.x < b.x WITHIN 4 s
         QUERY again RETURN * PATTERN SEQ(A a, B b) WHERE [k] WITHIN 4 s SLIDE 4 s AFTER MATCH SKIP PAST LAST EVENT
+        QUERY idle RETURN COUNT(*) PATTERN SEQ(D, E) GROUP BY k WITHIN 3 s  -- has no events
         """,
     )
     assert live.executed == []

@@ -91,6 +91,7 @@ class AggregateOperator(BranchOperator):
         self.fed += [PairUnit(context, unit) for unit in kept if unit.strategy is Strategy.PAIRS]
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
+        self.idle = branch.units  # those that no event has concerned so far
         self._fed_rows = 0  # since keys were last looked through
         self.ranks = np.zeros(0, np.int64)
         self.unreplayed: pa.Table | None = None
@@ -123,7 +124,7 @@ class AggregateOperator(BranchOperator):
     @property
     def executed(self) -> list[Execution]:
         """See `BranchOperator.executed`."""
-        return [unit.planned for unit in self.times.units.values()]
+        return [unit.planned for unit in self.branch.units if all(unit is not idle for idle in self.idle)]
 
     @property
     def row_queries(self) -> list[CompiledQuery]:
@@ -244,10 +245,13 @@ class AggregateOperator(BranchOperator):
         return replace(encoded, enter=encoded.enter + shifts, leave=encoded.leave + shifts)
 
     def _count_passed(self, encoded: EncodedEvents) -> None:
-        """Count the events of each symbol that the watermark passes now."""
+        """Count the events of each symbol that the watermark passes now, and note which units they concern."""
         fresh = encoded.time >= self.watermark
         self.oldest = min(self.oldest, int(encoded.time[fresh].min(initial=MAX_TIME)))
         self._passed = encoded.klass[fresh], encoded.classes
+        if self.idle:
+            seen = [encoded.classes[at] for at in np.unique(encoded.klass).tolist()]
+            self.idle = tuple(unit for unit in self.idle if all(map(unit.merged.symbols.isdisjoint, seen)))
 
     @property
     def passed(self) -> Counter[Symbol]:

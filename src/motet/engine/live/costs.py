@@ -15,13 +15,10 @@ from motet.plans.units import Unit
 
 
 class UnitTimes:
-    """Seconds of this thread that went into each unit since the last call of `take`, by the name of its first query;
-    `units` are all that were ever charged.
-    """
+    """Seconds of this thread that went into each unit since the last call of `take`, by the name of its first query."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
-        self.units: dict[str, Unit] = {}
 
     @contextmanager
     def charge(self, unit: Unit) -> Iterator[None]:
@@ -31,7 +28,6 @@ class UnitTimes:
             yield
         finally:
             name = name_unit(unit)
-            self.units[name] = unit
             self.seconds[name] = self.seconds.get(name, 0.0) + time.thread_time() - began
 
     def take(self) -> dict[str, float]:

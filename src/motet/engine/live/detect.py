@@ -34,7 +34,6 @@ from motet.errors import DataError
 from motet.kernels.tables import MAX_TIME
 from motet.model.query import AfterMatch
 from motet.plans.detect.build import PlannedQuery
-from motet.plans.detect.execution import describe_join_run
 from motet.plans.detect.query import DetectQuery
 from motet.plans.execution import Execution
 
@@ -171,7 +170,7 @@ class DetectOperator(BranchOperator):
     @property
     def executed(self) -> list[Execution]:
         """See `BranchOperator.executed`: the joins that are fed, and those of the last search."""
-        fed = [] if self.fed is None else [describe_join_run(self.fed.planned)]
+        fed = [] if self.fed is None else [self.fed.executed]
         return fed if self._searched is None else [*fed, self._searched]
 
     @property
@@ -335,7 +334,8 @@ class DetectOperator(BranchOperator):
         added: list[pa.Table] = []
         for piece in run.process(rows.filter(pa.array(due)), self.watermark, watermark):
             (added if QUERY in piece.column_names else results).append(piece)
-        self._searched = run.executed or self._searched
+        if run.executed is not None and run.executed != self._searched:
+            self._searched = run.executed
         if not is_scattered:
             results += finish_results(added, program, self.watermark, watermark)
             if program.options.mode == "update":

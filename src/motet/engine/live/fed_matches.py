@@ -60,6 +60,8 @@ from motet.model.expression import Attribute
 from motet.model.query import AfterMatch, Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedQuery
+from motet.plans.detect.execution import describe_join_run
+from motet.plans.execution import Execution
 from motet.template.positions import max_bindings
 
 Ints = NDArray[np.int64]
@@ -133,6 +135,11 @@ class FedMatches:
         self.classes: ClassTable | None = None
 
     # Events
+
+    @cached_property
+    def executed(self) -> Execution:
+        """What is executed: the joins that are fed."""
+        return describe_join_run(self.planned)
 
     def _reserve(self, more: int) -> None:
         """Make room for more events: each is copied O(1) times, amortised."""
