@@ -91,7 +91,8 @@ class AggregateOperator(BranchOperator):
         self.fed += [PairUnit(context, unit) for unit in kept if unit.strategy is Strategy.PAIRS]
         carried = [state.unit for state in (*self.slots, *self.fed)]
         self.rerun = [unit for unit in branch.units if unit not in carried]
-        self.idle = branch.units  # those that no event has concerned so far
+        self.idle = branch.units  # those that no event has concerned so far, ...
+        self._seen: set[frozenset[Symbol]] = set()  # ... of these classes
         self._fed_rows = 0  # since keys were last looked through
         self.ranks = np.zeros(0, np.int64)
         self.unreplayed: pa.Table | None = None
@@ -124,7 +125,8 @@ class AggregateOperator(BranchOperator):
     @property
     def executed(self) -> list[Execution]:
         """See `BranchOperator.executed`."""
-        return [unit.planned for unit in self.branch.units if all(unit is not idle for idle in self.idle)]
+        idle = set(map(id, self.idle))
+        return [unit.planned for unit in self.branch.units if id(unit) not in idle]
 
     @property
     def row_queries(self) -> list[CompiledQuery]:
@@ -250,8 +252,10 @@ class AggregateOperator(BranchOperator):
         self.oldest = min(self.oldest, int(encoded.time[fresh].min(initial=MAX_TIME)))
         self._passed = encoded.klass[fresh], encoded.classes
         if self.idle:
-            seen = [encoded.classes[at] for at in np.unique(encoded.klass).tolist()]
-            self.idle = tuple(unit for unit in self.idle if all(map(unit.merged.symbols.isdisjoint, seen)))
+            found = {encoded.classes[at] for at in np.flatnonzero(np.bincount(encoded.klass)).tolist()} - self._seen
+            if found:
+                self._seen |= found
+                self.idle = tuple(unit for unit in self.idle if all(map(unit.merged.symbols.isdisjoint, found)))
 
     @property
     def passed(self) -> Counter[Symbol]:
