@@ -34,7 +34,10 @@ class KeyColumn:
         """Return the values of keys, null where a number is null. O(numbers * log of the pieces)."""
         if len(self.pieces) == 1:
             return self.pieces[0].take(numbers)
-        first = offsets_from_counts(np.array([len(piece) for piece in self.pieces]))
+        sizes = np.array([len(piece) for piece in self.pieces])
+        if sizes.sum() <= len(numbers):
+            return pa.concat_arrays(self.pieces).take(numbers)
+        first = offsets_from_counts(sizes)
         chosen = numbers.fill_null(0).to_numpy()
         owner = np.searchsorted(first, chosen, side="right") - 1
         order = np.argsort(owner, kind="stable")
