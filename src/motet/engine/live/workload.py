@@ -77,7 +77,7 @@ class LiveWorkload:
     @property
     def statistics(self) -> Statistics:
         """The recent rates, and how many keys are alive."""
-        keys = {format_partition(live.branch.partition): live.keys.count for live in self._aggregates}
+        keys = {format_partition(live.branch.partition): live.num_keys for live in self._aggregates}
         rates = self._replanner.tracker.rates
         return Statistics(given=rates, partitionings={name: count for name, count in keys.items() if count})
 
