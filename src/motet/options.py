@@ -121,9 +121,7 @@ class Options:
     )
     select: Sequence[str] = _option((), "SQL expression for a column.", *READS)
     counts: Counts = _option("exact", "Whole numbers up to 2^63 - 1, or floating.", *RUNS, "oracle", "plan")
-    windows: WindowStrategy = _option(
-        "auto", "How windows are computed; auto chooses by cost.", "local", "spark", "batches", "plan"
-    )
+    windows: WindowStrategy = _option("auto", "How windows are computed; auto chooses by cost.", *RUNS, "plan")
     optimizer: OptimizerName = _option(
         "auto",
         "What queries share: nothing, equal prefixes, runs anywhere (sharon), transitions (gloria); and how "

@@ -94,6 +94,7 @@ def test_a_column_that_matches_return_stays() -> None:
     [
         ({"mode": "update"}, "made with --mode append, which cannot change to update"),
         ({"counts": "double"}, "made with --counts exact, which cannot change to double"),
+        ({"windows": "pairs"}, "made with windows auto, which cannot change to pairs"),
         ({"time_unit": "ms"}, "made with --time-unit s, which cannot change to ms"),
         ({"time": "n"}, "made with --time time, which cannot change to n"),
         ({"type": "other"}, "made with --type type, which cannot change to other"),

@@ -90,7 +90,7 @@ class PlanCandidates:
         """Return the name of the plan to run: the requested one, or the cheapest."""
         optimizer, live = self.options.optimizer, bool(self.options.mode)
         if live and self.options.windows == "pairs":
-            compared = [PAIRS]
+            compared = [self.given_name or (NONE if optimizer == NONE else PAIRS)]
         elif self.given_name is not None:
             # On a stream a plan says which queries run together, which may cost more than all together.
             compared = [self.given_name, PREFIX] if live and self.given_name != GIVEN else [self.given_name]
@@ -105,21 +105,22 @@ class PlanCandidates:
 
     def _make(self, name: str) -> PlannedUnits:
         queries, merge, load = self.queries, self._merge, self.load
-        windows = "live" if self.options.mode else self.options.windows
+        windows, live = self.options.windows, bool(self.options.mode)
         if name == self.given_name:
             assert self.sharing is not None
-            if self.options.mode:
-                return PlannedUnits(plan_units(queries, windows, self.sharing.groups(), merge))
+            if live and windows != "pairs":
+                return PlannedUnits(plan_units(queries, windows, self.sharing.groups(), merge, live=True))
             return self._carry_out(self.sharing)
         if name == WINDOWS:
             spans = {compiled.number: compiled.span for compiled in queries}
-            return PlannedUnits(plan_units(queries, windows, spans.__getitem__, merge))
+            return PlannedUnits(plan_units(queries, windows, spans.__getitem__, merge, live=live))
         if name == PREFIX:
-            return PlannedUnits(plan_units(queries, "slots" if windows in ("auto", "pairs") else windows, merge=merge))
+            forced = "slots" if windows in ("auto", "pairs") else windows
+            return PlannedUnits(plan_units(queries, forced, merge=merge, live=live))
         if name == PAIRS:
-            return PlannedUnits(plan_units(queries, "pairs", merge=merge, unite=not self.options.mode))
+            return PlannedUnits(plan_units(queries, "pairs", merge=merge, unite=True, live=live))
         if name == NONE:
-            return PlannedUnits(plan_units(queries, windows, group_singly, merge, load))
+            return PlannedUnits(plan_units(queries, windows, group_singly, merge, load, live=live))
         return PlannedUnits(plan_units(queries, windows, merge=merge, load=load))
 
     def _carry_out(self, sharing: Sharing) -> PlannedUnits:
@@ -127,7 +128,7 @@ class PlanCandidates:
 
         A plan by the costs that a paper prints is carried out as it is, and queries that share nothing run alone.
         """
-        groups, merge = sharing.groups(), self._merge
+        groups, merge, live = sharing.groups(), self._merge, bool(self.options.mode)
         literal = self.options.costs == "printed" or self.options.windows == "pairs"
         sizes = Counter(groups(compiled.number) for compiled in self.queries)
         proposed = [compiled for compiled in self.queries if sizes[groups(compiled.number)] > 1]
@@ -150,5 +151,6 @@ class PlanCandidates:
         planned = {compiled.number for unit in units for compiled in unit.reported}
         rest = [compiled for compiled in self.queries if compiled.number not in planned]
         windows = "slots" if self.options.windows == "auto" else self.options.windows
-        others = plan_units(rest, windows, group_singly if literal else group_all, merge)
+        together = groups if live else group_singly if literal else group_all
+        others = plan_units(rest, windows, together, merge, live=live)
         return PlannedUnits(sort_units([*units, *others]), tuple(declined))

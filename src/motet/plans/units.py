@@ -147,21 +147,25 @@ def plan_units(
     merge: Merge = merge_queries,
     load: Load = UNKNOWN_LOAD,
     unite: bool | None = None,
+    live: bool = False,
 ) -> tuple[Unit, ...]:
     """Divide the queries of one partitioning into units, those of a unit in the same group.
 
     `forced` is 'auto' for the cheapest division that a search finds, 'panes', 'pairs' or 'stacks' where that strategy
-    is wanted wherever it is possible, 'slots' where anything but pairs, 'live' where totals are kept between runs.
-    `unite` says whether queries that differ only in what they return run as one; None: where that is cheaper.
+    is wanted wherever it is possible, 'slots' where anything but pairs. `unite` says whether queries that differ only
+    in what they return run as one; None: where that is cheaper. `live` is where totals are kept between runs: the
+    strategy of a query depends on itself alone then, so that it stays as it is beside others.
     """
-    united = list(queries) if unite is False or forced == "live" else unite_queries(queries, groups)
-    plans = [_plan_units(united, forced, groups, merge, load)]
+    united = list(queries) if unite is False or live else unite_queries(queries, groups)
+    plans = [_plan_units(united, forced, groups, merge, load, live)]
+    if live:
+        return plans[0]
     # Of equal queries one is always enough; others may have to keep more totals together than each by itself.
     grown = any(member.channels != compiled.channels for compiled in united for member in compiled.reported)
     if unite is None and grown:
-        plans.append(_plan_units(queries, forced, groups, merge, load))
+        plans.append(_plan_units(queries, forced, groups, merge, load, live))
     if unite is None and forced == "auto" and (padded := _pad_queries(united, groups, load)) != united:
-        plans.append(_plan_units(padded, forced, groups, merge, load))
+        plans.append(_plan_units(padded, forced, groups, merge, load, live))
     return min(plans, key=lambda units: estimate_cost(units, load)) if len(plans) > 1 else plans[0]
 
 
@@ -189,16 +193,18 @@ def _pad_queries(queries: list[CompiledQuery], groups: Groups, load: Load) -> li
 
 
 def _plan_units(
-    queries: Sequence[CompiledQuery], forced: str, groups: Groups, merge: Merge, load: Load
+    queries: Sequence[CompiledQuery], forced: str, groups: Groups, merge: Merge, load: Load, live: bool
 ) -> tuple[Unit, ...]:
-    if forced in ("auto", "pairs"):
+    if forced == "pairs" or (forced == "auto" and not live):
         units = [
             unit
-            for members in _group_queries(queries, lambda compiled: _unit_key(compiled, "panes", groups))
-            for unit in (_search_units(members, merge, load) if forced == "auto" else _force_pairs(members, merge))
+            for members in _group_queries(queries, lambda compiled: _unit_key(compiled, "panes", groups, live))
+            for unit in (
+                _search_units(members, merge, load) if forced == "auto" else _force_pairs(members, merge, live)
+            )
         ]
     else:
-        divided = _group_queries(queries, lambda compiled: _unit_key(compiled, forced, groups))
+        divided = _group_queries(queries, lambda compiled: _unit_key(compiled, forced, groups, live))
         units = [_build_unit(members, forced, merge) for members in divided]
     return sort_units(units)
 
@@ -217,13 +223,13 @@ def plan_pairs(
     return [_build_pairs_unit(members, merge, share_key) for members in divided]
 
 
-def _unit_key(compiled: CompiledQuery, forced: str, groups: Groups) -> tuple[object, ...]:
+def _unit_key(compiled: CompiledQuery, forced: str, groups: Groups, live: bool = False) -> tuple[object, ...]:
     """Return what queries of one unit have in common: how totals are kept, and in which group they are."""
     strategy, width, _ = choose_strategy(compiled, forced)
     window = compiled.span, compiled.needs_sweep
     own = {Strategy.STARTS: compiled.span, Strategy.STACKS: window, Strategy.TRENDS: compiled.number}
     # Totals of texts are not kept between runs: whether a query's are may not depend on those beside it.
-    extremes = frozenset(channel.column for channel in compiled.channels.extremes) if forced == "live" else None
+    extremes = frozenset(channel.column for channel in compiled.channels.extremes) if live else None
     return strategy, width, compiled.channels.shape, groups(compiled.number), own.get(strategy), extremes
 
 
@@ -280,12 +286,12 @@ def _divide_stacks(unit: Unit, merge: Merge, load: Load) -> list[Unit]:
     return min(divisions, key=lambda units: estimate_cost(units, load))
 
 
-def _force_pairs(queries: Sequence[CompiledQuery], merge: Merge) -> list[Unit]:
+def _force_pairs(queries: Sequence[CompiledQuery], merge: Merge, live: bool) -> list[Unit]:
     """Run by pairs the queries that can be."""
     paired = [compiled for compiled in queries if can_run_by_pairs(compiled)]
     others = [compiled for compiled in queries if not can_run_by_pairs(compiled)]
     units = [_build_pairs_unit(paired, merge, share_all)] if paired else []
-    divided = _group_queries(others, lambda compiled: _unit_key(compiled, "pairs", group_all))
+    divided = _group_queries(others, lambda compiled: _unit_key(compiled, "pairs", group_all, live))
     return units + [_build_unit(members, "pairs", merge) for members in divided]
 
 

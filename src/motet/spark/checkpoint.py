@@ -112,6 +112,7 @@ def describe_start(program: Program, buckets: Buckets, sink: dict[str, Any] | No
             **({"time_unit": schema.time_unit} if schema.has_integer_time else {}),
             "mode": options.mode or "append",
             "counts": options.counts,
+            "windows": options.windows,
         },
         sink=sink,
     )
@@ -160,10 +161,10 @@ def _returns_events(returns: Sequence[object]) -> bool:
 
 def _check_options(last: StartRecord, own: StartRecord) -> None:
     """Raise where an option has changed that state or results depend on."""
-    before, now = last.options or {}, own.options or {}
+    before, now = {"windows": "auto", **(last.options or {})}, own.options or {}
     for name in before.keys() & now.keys():
         if before[name] != now[name]:
-            option = "--" + name.replace("_", "-")
+            option = name if name == "windows" else "--" + name.replace("_", "-")
             raise RunError(
                 f"the checkpoint was made with {option} {before[name]}, which cannot change to {now[name]}: "
                 f"start with the old {option}, or {NEW_CHECKPOINT}"

@@ -10,60 +10,65 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from motet.compile import Program, compile_workload
-from motet.engine.live import SavedState, Stream
+from motet.engine.live import SavedState, Stream, restore_log, save, save_feed
 from motet.engine.live.state import first_unseen_time
 from motet.engine.live.stream import MOST_HELD_ROWS
 from motet.engine.local import run_table
 from motet.language import parse
 from motet.language.printer import to_text
-from motet.model.query import Workload
-from motet.options import Options
+from motet.model.query import AfterMatch, Workload
+from motet.model.window import CountWindow
+from motet.options import OptimizerName, Options, WindowStrategy
 from motet.plans.sharing import Grouping
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
-from tests.engine.live.micro_batches import SECOND, Rows, endless, kindred, micro_batches
+from tests.engine.live.micro_batches import SECOND, endless, kindred, micro_batches, select_streamed
 from tests.engine.live.test_changed_queries import own_rows, since
 from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 SCHEMA = EventSchema(STREAM_SCHEMA)
 ALWAYS = 99
+OPTIMIZERS: list[OptimizerName] = ["auto", "none", "sharon", "sharon-greedy", "gloria", "motto", "multitree"]
 
 
 @st.composite
-def programs(draw: st.DrawFn, workload: Workload) -> Program:
-    """A workload whose queries run in any groups."""
+def programs(draw: st.DrawFn, workload: Workload, windows: WindowStrategy) -> Program:
+    """A workload by the plan of any optimizer, or with its queries in any groups."""
+    options = Options(mode="append", windows=windows, optimizer=draw(st.sampled_from(OPTIMIZERS)))
+    if draw(st.booleans()):
+        return compile_workload(workload, SCHEMA, options)
     count = len(workload.queries)
     labels = draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
-    return compile_workload(workload, SCHEMA, Options(mode="append"), sharing=Grouping(tuple(enumerate(labels))))
+    return compile_workload(workload, SCHEMA, options, sharing=Grouping(tuple(enumerate(labels))))
 
 
-@given(workload=workloads(min_queries=2, max_queries=7, adjacent=False), rows=streams(keys=2), data=st.data())
-def test_a_change_of_plan_changes_no_result(workload: Workload, rows: Rows, data: st.DataObject) -> None:
-    workload = endless(data.draw(kindred(workload)))
+@st.composite
+def changing_workloads(draw: st.DrawFn, *, aggregates: bool) -> Workload:
+    """Queries of all kinds, or aggregates most of which can run on one machine."""
+    if aggregates:
+        return endless(draw(kindred(draw(workloads(min_queries=2, max_queries=7, adjacent=False)))))
+    return select_streamed(draw(workloads(min_queries=2, max_queries=5, detection=True, skips=True)))
+
+
+def restore_from_log(stream: Stream, log: list[list[bytes]]) -> Stream:
+    """Return the stream that a log of its branches stands for."""
+    restored = Stream(stream.program)
+    for branch, parts in zip(restored.branches, log, strict=True):
+        restore_log(branch, list(map(SavedState.from_bytes, parts)))
+    restored.watermark, restored.newest = stream.watermark, stream.newest
+    return restored
+
+
+@pytest.mark.parametrize("aggregates", [True, False], ids=["aggregates", "all kinds"])
+@given(data=st.data())
+def test_plans_queries_and_processes_change_and_no_result_does(aggregates: bool, data: st.DataObject) -> None:
+    workload = data.draw(changing_workloads(aggregates=aggregates))
     if not workload.queries:
         return
     note(to_text(workload))
-    table = build_stream_table(rows)
-    expected = enumerate_table(workload, table)
-    assert_same_results(run_table(compile_workload(workload, SCHEMA), table).table, expected)
-    stream = Stream(data.draw(programs(workload)))
-    stream.most_held = data.draw(st.sampled_from([0, MOST_HELD_ROWS]))
-    found = []
-    for batch, watermark in data.draw(micro_batches(rows)):
-        if data.draw(st.booleans()):
-            stream = stream.continue_with(data.draw(programs(workload)))
-        found.append(stream.feed(build_stream_table(batch), watermark).results)
-    found.append(stream.finish().results)
-    assert_same_results(pa.concat_tables(found), expected)
-
-
-@given(workload=workloads(min_queries=3, max_queries=6, adjacent=False), rows=streams(keys=2), data=st.data())
-def test_plans_and_queries_change_together(workload: Workload, rows: Rows, data: st.DataObject) -> None:
-    workload = endless(data.draw(kindred(workload)))
-    if not workload.queries:
-        return
-    note(to_text(workload))
+    windows: WindowStrategy = data.draw(st.sampled_from(["auto", "panes", "pairs", "stacks"]))
+    rows = data.draw(streams(keys=2))
     batches = data.draw(micro_batches(rows))
     moments = st.integers(1, len(batches))
     comes = {query.name: data.draw(st.just(0) | moments) for query in workload.queries[1:]}
@@ -72,30 +77,50 @@ def test_plans_and_queries_change_together(workload: Workload, rows: Rows, data:
     joined: dict[str, int] = {}
     found = []
     stream: Stream | None = None
-    most_held = data.draw(st.sampled_from([0, MOST_HELD_ROWS]))
+    log: list[list[bytes]] = []
+    most_held = data.draw(st.sampled_from([0, 3, MOST_HELD_ROWS]))
     for moment, (batch, watermark) in enumerate(batches):
-        here = [q for q in workload.queries if comes.get(q.name, 0) <= moment < goes.get(q.name, ALWAYS)]
-        changed = stream is None or tuple(here) != stream.program.workload.queries
-        if stream is None or changed or data.draw(st.booleans()):
-            program = data.draw(programs(replace(workload, queries=tuple(here))))
-            if stream is not None:
+        here = tuple(q for q in workload.queries if comes.get(q.name, 0) <= moment < goes.get(q.name, ALWAYS))
+        if stream is None:
+            stream = Stream(data.draw(programs(replace(workload, queries=here), windows)))
+        else:
+            changed = here != stream.program.workload.queries
+            change = "plan" if changed else data.draw(st.sampled_from(["nothing", "plan", "restore", "log"]))
+            note(change)
+            if change == "plan":
                 states = stream.save().values()
                 begins = max(first_unseen_time(SavedState.from_bytes(state)) for state in states)
                 joined |= {q.name: begins for q in here if q not in stream.program.workload.queries}
-            stream = Stream(program) if stream is None else stream.continue_with(program)
-            stream.most_held = most_held
+                stream = stream.continue_with(data.draw(programs(replace(workload, queries=here), windows)))
+            elif change == "restore":
+                saved, stream = stream.save(), Stream(stream.program)
+                stream.restore(saved)
+            elif change == "log" and log:
+                stream = restore_from_log(stream, log)
+        stream.most_held = most_held
+        log = [] if most_held else [[save(branch).to_bytes()] for branch in stream.branches]
         found.append(stream.feed(build_stream_table(batch), watermark).results)
+        for branch, parts in zip(stream.branches, log, strict=False):
+            parts.append(save_feed(branch).to_bytes(compressed=True))
     assert stream is not None
     found.append(stream.finish().results)
+    table = build_stream_table(rows)
     for query in workload.queries:
-        expected = run_table(
-            compile_workload(replace(workload, queries=(query,)), SCHEMA), build_stream_table(rows)
-        ).table
+        if comes.get(query.name, 0) >= min(goes.get(query.name, ALWAYS), len(batches)):
+            continue
+        alone = replace(workload, queries=(query,))
+        expected = run_table(compile_workload(alone, SCHEMA), table).table
+        assert_same_results(expected, enumerate_table(alone, table))
+        # A window of events is whole when there were enough of them, and which matches are taken follows from earlier
+        # ones: no time tells either.
+        is_joined = query.name in joined
+        if is_joined and (isinstance(query.window, CountWindow) or query.after_match is not AfterMatch.ALL):
+            continue
         own = pa.concat_tables([own_rows(results, query, expected.schema) for results in found])
         known = expected.to_pylist()
         assert all(row in known for row in own.to_pylist())
-        if goes.get(query.name, ALWAYS) == ALWAYS and comes.get(query.name, 0) < len(batches):
-            if query.name in joined:
+        if goes.get(query.name, ALWAYS) == ALWAYS:
+            if is_joined:
                 own, expected = (since(results, query, joined[query.name]) for results in (own, expected))
             assert_same_results(own, expected)
 

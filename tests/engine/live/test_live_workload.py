@@ -15,6 +15,7 @@ from motet.engine.live import LiveWorkload
 from motet.engine.replan import query_groups
 from motet.errors import DataError, MotetError, QueryError
 from motet.plans.sharing import Grouping
+from motet.statistics.model import Statistics
 from tests.comparison import assert_same_results
 
 SCHEMA = pa.schema({"time": pa.int64(), "type": pa.string()})
@@ -137,8 +138,11 @@ def test_steady_rates_leave_the_plan_alone() -> None:
     assert live.statistics.rates["A"] == pytest.approx(100.0, rel=0.1)
 
 
-def test_queries_come_and_go() -> None:
-    live = motet.live(SCHEMA, SHORT, time_unit="ms")
+@pytest.mark.parametrize(
+    ("windows", "ran"), [("auto", "panes"), ("panes", "panes"), ("pairs", "pairs"), ("stacks", "stacks")]
+)
+def test_queries_come_and_go(windows: str, ran: str) -> None:
+    live = motet.live(SCHEMA, SHORT, time_unit="ms", windows=windows)
     tables = [events(begin, COMMON) for begin in range(0, 60, STEP)]
     found = [live.feed(table) for table in tables[:3]]
     live.add(motet.parse(LONG))
@@ -147,6 +151,7 @@ def test_queries_come_and_go() -> None:
     found += [live.feed(table) for table in tables[5:]]
     assert [query.name for query in live.queries] == ["short0", "short2", "long0", "long1", "long2"]
     assert [change.reason for change in live.changes][-2:] == ["3 added", "1 removed"]
+    assert {each.strategy for each in live.executed} == {ran}
     rows = [*(row for table in found for row in table.to_pylist()), *live.finish().to_pylist()]
     expected = motet.run(pa.concat_tables(tables), f"{SHORT}\n{LONG}", time_unit="ms").to_pylist()
     assert all(row in expected for row in rows)
@@ -158,6 +163,29 @@ def test_queries_come_and_go() -> None:
             for row in wanted
             if row["window_start"] >= begins * 1000 and row["window_end"] < ends * 1000
         }
+
+
+@pytest.mark.parametrize("optimizer", ["auto", "sharon", "none"])
+def test_pairs_share_parts_in_the_middle_on_streams_too(optimizer: str) -> None:
+    text = "".join(
+        f"QUERY {name} RETURN COUNT(*) PATTERN SEQ({first}, A, B2, {last}) WITHIN 4 s SLIDE 1 s\n"
+        for name, first, last in (("one", "B0", "C0"), ("other", "B1", "C1"))
+    )
+    tables, known = [events(begin, COMMON) for begin in range(0, 60, STEP)], Statistics(given=COMMON)
+    live = motet.live(SCHEMA, text, time_unit="ms", windows="pairs", optimizer=optimizer, statistics=known)
+    found = [live.feed(table) for table in tables]
+    shared = {part.part for each in live.executed for part in each.shared}
+    assert shared == (set() if optimizer == "none" else {"A, B2"})
+    found.append(live.finish())
+    assert_same_results(pa.concat_tables(found), motet.run(pa.concat_tables(tables), text, time_unit="ms"))
+
+
+def test_keys_are_counted_however_their_totals_are_kept() -> None:
+    rows = pa.table({"time": [1, 2, 3], "type": ["A", "A", "B"], "k": [1, 2, 2]})
+    for window in ("4 s SLIDE 4 s", "4 s", "4 EVENTS"):
+        live = motet.live(rows.schema, f"RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN {window}", replan=None)
+        live.feed(rows)
+        assert live.statistics.partitionings == {"k": 2}, window
 
 
 def test_what_is_wrong_is_said() -> None:
