@@ -39,9 +39,12 @@ public class EsperDetection extends Peer {
             second = "(" + second + " and not " + query.absent + (query.keyed ? "(k = e0.k)" : "") + ")";
         }
         String rest = "(" + second + " -> " + third + ")";
-        if (query.kind.equals("kleene")) { // the first of the second type, then all of it until the third
-            String more = "more=" + query.types[1] + "(" + (query.keyed ? "k = e0.k" : "") + ")";
-            rest = "(" + event(query, 1) + " -> (" + more + " until " + event(query, 2) + "))";
+        if (query.kind.equals("kleene")) { // all of the second type until the third; one that does not fit ends the run
+            String key = query.keyed ? "k = e0.k" : "";
+            String first = "e1=" + query.types[1] + "(" + key + ")";
+            String more = "more=" + query.types[1] + "(" + key + ")";
+            String unfit = query.types[1] + "(" + (query.keyed ? key + ", " : "") + "not (" + query.conditions(1, " and ") + "))";
+            rest = "((" + first + " -> (" + more + " until " + event(query, 2) + ")) and not " + unfit + ")";
         }
         return "select " + ids + " from pattern [every " + event(query, 0) + " -> " + rest
                 + " where timer:within(" + query.within + " milliseconds)]";

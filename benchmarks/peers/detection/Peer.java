@@ -10,6 +10,7 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Collectors;
 
 abstract class Peer {
     /** A condition `left.attribute + offset < right.attribute` (or >) between two events of a sequence. */
@@ -72,16 +73,20 @@ abstract class Peer {
 
         /** Write the filter of an event in a pattern whose events are e0, e1, e2: its key and its conditions. */
         String filter(int place, String conjunction) {
-            List<String> parts = new ArrayList<>();
-            if (keyed && place > 0) {
-                parts.add(conjunction.equals(" and ") ? "k == e0.k" : "k = e0.k");
+            String conditions = conditions(place, conjunction);
+            if (!keyed || place == 0) {
+                return conditions;
             }
-            for (Condition condition : conditions) {
-                if (condition.right == place) {
-                    parts.add(condition.text("e" + condition.left + "."));
-                }
-            }
-            return String.join(conjunction, parts);
+            String key = conjunction.equals(" and ") ? "k == e0.k" : "k = e0.k";
+            return conditions.isEmpty() ? key : key + conjunction + conditions;
+        }
+
+        /** Write the conditions of an event on those before it. */
+        String conditions(int place, String conjunction) {
+            return conditions.stream()
+                    .filter(condition -> condition.right == place)
+                    .map(condition -> condition.text("e" + condition.left + "."))
+                    .collect(Collectors.joining(conjunction));
         }
     }
 
