@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.experiments import detection_peers as peers
-from benchmarks.peers.detection_questions import DetectionQuestion, Sequence3, make_events
+from benchmarks.peers.detection_questions import RISING, DetectionQuestion, Sequence3, make_events
 from motet.language import parse
 from motet.reference.tables import run_table as enumerate_table
 
 SMALL = {
     "seq": Sequence3((0, 1, 2), 60),
     "not": Sequence3((0, 1, 2), 90, kind="not"),
-    "kleene": Sequence3((0, 1, 2), 90, (), kind="kleene"),
+    "kleene": Sequence3((0, 1, 2), 90, RISING[:1], kind="kleene"),
     "kleene-any": Sequence3((0, 1, 2), 90, (), kind="kleene-any"),
 }
 

@@ -41,10 +41,13 @@ public class EsperDetection extends Peer {
         String rest = "(" + second + " -> " + third + ")";
         if (query.kind.equals("kleene")) { // all of the second type until the third; one that does not fit ends the run
             String key = query.keyed ? "k = e0.k" : "";
-            String first = "e1=" + query.types[1] + "(" + key + ")";
-            String more = "more=" + query.types[1] + "(" + key + ")";
-            String unfit = query.types[1] + "(" + (query.keyed ? key + ", " : "") + "not (" + query.conditions(1, " and ") + "))";
-            rest = "((" + first + " -> (" + more + " until " + event(query, 2) + ")) and not " + unfit + ")";
+            String conditions = query.conditions(1, " and ");
+            String more = "more=" + query.types[1] + "(" + key + ") until " + event(query, 2);
+            rest = "(e1=" + query.types[1] + "(" + key + ") -> (" + more + "))";
+            if (!conditions.isEmpty()) {
+                String unfit = (key.isEmpty() ? "" : key + ", ") + "not (" + conditions + ")";
+                rest = "(" + rest + " and not " + query.types[1] + "(" + unfit + "))";
+            }
         }
         return "select " + ids + " from pattern [every " + event(query, 0) + " -> " + rest
                 + " where timer:within(" + query.within + " milliseconds)]";
