@@ -132,7 +132,7 @@ class Program:
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """Every attribute that any query groups by: columns of the result."""
+        """Every attribute that any query groups by."""
         return tuple(dict.fromkeys(name for query in self.workload.queries for name in query.group_by))
 
     @cached_property
@@ -148,7 +148,8 @@ class Program:
     def result_schema(self) -> pa.Schema:
         """The columns of results: times, GROUP BY attributes, aggregates by label, then match columns."""
         fields = {"query": pa.string(), **dict.fromkeys(self.time_columns, self.schema.result_time_type)}
-        fields |= {name: self.schema.plain_type(name) for name in self.groups}
+        for name, column in self._group_columns:
+            fields[column] = self.schema.plain_type(name)
         for number, types in self._label_types.items():
             fields |= {self.column_names[number][label]: found for label, found in types.items()}
         return pa.schema(fields)
@@ -163,7 +164,7 @@ class Program:
 
     @cached_property
     def column_names(self) -> dict[int, dict[str, str]]:
-        """By number of a query, its labels and their columns in the one table of all results.
+        """By number of a query, its GROUP BY attributes and labels, and their columns in the one table of all results.
 
         Queries share a column where it has one type in all of them; where it has not, or where results have a column
         of that name anyway, it is `query.label`.
@@ -173,12 +174,24 @@ class Program:
             for label, found in own.items():
                 types.setdefault(label, set()).add(found)
         clashes = {label for label, found in types.items() if len(found) > 1}
-        clashes |= types.keys() & {"query", *self.time_columns, *self.groups}
-        names = [query.name for query in self.workload.queries]
+        times = {"query", *self.time_columns}
+        clashes |= times | set(self.groups)
         return {
-            number: {label: f"{names[number]}.{label}" if label in clashes else label for label in own}
-            for number, own in self._label_types.items()
+            number: {name: f"{query.name}.{name}" if name in times else name for name in query.group_by}
+            | {name: f"{query.name}.{name}" if name in clashes else name for name in self._label_types[number]}
+            for number, query in enumerate(self.workload.queries)
         }
+
+    @property
+    def _group_columns(self) -> list[tuple[str, str]]:
+        """Each GROUP BY attribute and a column that has it."""
+        queries = enumerate(self.workload.queries)
+        return [(name, self.column_names[number][name]) for number, query in queries for name in query.group_by]
+
+    @cached_property
+    def group_columns(self) -> tuple[str, ...]:
+        """The columns of results that have GROUP BY attributes."""
+        return tuple(dict.fromkeys(column for _, column in self._group_columns))
 
     @cached_property
     def _label_types(self) -> dict[int, dict[str, pa.DataType]]:

@@ -291,7 +291,7 @@ def _sort_by_time(program: Program, result: pa.Table, query: pa.ChunkedArray | N
     keys = [] if query is None else [query]
     keys.append(pc.coalesce(*map(result.column, clocks)))
     keys += [result.column(name) for name in ("end",) if name in program.time_columns]
-    keys += [result.column(name) for name in program.groups]
+    keys += [result.column(name) for name in program.group_columns]
     order = sort_rows([rank_keys(column) for column in keys])
     return result if order is None else take_rows(result, order)
 

@@ -429,9 +429,9 @@ def _finish_group(program: Program, compiled: CompiledQuery, rows: _PartialRows)
     elif compiled.span.within:
         columns["window_start"] = program.schema.from_microseconds(rows.numpy("start"))
         columns["window_end"] = program.schema.from_microseconds(rows.numpy("end"))
-    for name in compiled.query.group_by:
-        columns[name] = rows.column(f"k{program.partition.index(name)}")
     names = program.column_names[compiled.number]
+    for name in compiled.query.group_by:
+        columns[names[name]] = rows.column(f"k{program.partition.index(name)}")
     for output in compiled.outputs:
         columns[names[output.label]] = _compute_output(program, output, rows)
     return filter_having(program, compiled, build_table(columns, program.result_schema, rows.size))

@@ -32,15 +32,15 @@ class QueryColumns:
         return [name for name in self.columns if self.query.window or name not in self.times]
 
     def locate(self, label: str, names: Collection[str]) -> str:
-        """Return the column of a label among those of the table of all queries."""
+        """Return the column of a label or of a GROUP BY attribute among those of the table of all queries."""
         qualified = f"{self.query.name}.{label}"
         return qualified if qualified in names else label
 
     def select_rows(self, results: pa.Table) -> pa.Table:
         """Return this query's rows of the table of all queries, with its columns only."""
         rows = results.filter(pc.equal(results["query"], self.query.name))
-        places = [self.locate(label, results.column_names) for label in self.labels]
-        return rows.select([*self.times, *self.query.group_by, *places]).rename_columns(self.columns)
+        places = [self.locate(label, results.column_names) for label in (*self.query.group_by, *self.labels)]
+        return rows.select([*self.times, *places]).rename_columns(self.columns)
 
 
 def list_query_columns(workload: Workload) -> Iterator[QueryColumns]:

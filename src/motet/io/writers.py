@@ -417,7 +417,7 @@ def _to_json_line(row: dict[str, Any]) -> str:
 def make_json_row(row: dict[str, Any], rows: QueryColumns) -> dict[str, Any]:
     """Return a row in its fixed shape: its query, its time, then its group and values, or its match."""
     shaped = {"query": row["query"], **{name: row[name] for name in rows.times}}
-    group = {"group": {name: row[name] for name in rows.query.group_by}}
+    group = {"group": {name: row[rows.locate(name, row)] for name in rows.query.group_by}}
     found = {label: row[rows.locate(label, row)] for label in rows.labels}
     if rows.query.is_aggregate:
         return shaped | group | {"values": found}

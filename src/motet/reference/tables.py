@@ -114,7 +114,8 @@ def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str
     fields |= dict.fromkeys(WINDOW_COLUMNS, when) if aggregate or not detect else {}
     fields |= dict.fromkeys(MATCH_COLUMNS, when) if detect else {}
     for query in workload.queries:
-        fields |= {name: column_type(columns, name) for name in query.group_by}
+        for name in query.group_by:
+            fields[f"{query.name}.{name}" if name in time_columns(workload) else name] = column_type(columns, name)
     labels = [(query, *column) for query in aggregate + detect for column in label_types(query, columns, counts)]
     for query, label, found in labels:
         others = {other for _, name, other in labels if name == label}
@@ -124,7 +125,12 @@ def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str
 
 def fields_taken(workload: Workload) -> set[str]:
     """Return the columns that the table of all queries has beside those of RETURN."""
-    taken = {"query", *(name for query in workload.queries for name in query.group_by)}
+    return {*time_columns(workload), *(name for query in workload.queries for name in query.group_by)}
+
+
+def time_columns(workload: Workload) -> set[str]:
+    """Return the columns that tell the query and the times of a row."""
+    taken = {"query"}
     for query in workload.queries:
         taken |= {*(WINDOW_COLUMNS if query.is_aggregate else MATCH_COLUMNS)}
     return taken
@@ -229,8 +235,8 @@ def coalesce_types(types: list[pa.DataType]) -> pa.DataType:
 
 def flat_row(row: Mapping[str, Any], schema: pa.Schema, tick: int | Fraction) -> dict[str, Any]:
     """Flatten a result row, with one entry for each column it fills."""
-    found = {"query": row["query"], **row["group"]}
-    for label, value in {**row.get("values", {}), **row.get("match", {})}.items():
+    found = {"query": row["query"]}
+    for label, value in {**row["group"], **row.get("values", {}), **row.get("match", {})}.items():
         own = f"{row['query']}.{label}"
         found[own if own in schema.names else label] = value
     for name in (*WINDOW_COLUMNS, *MATCH_COLUMNS):

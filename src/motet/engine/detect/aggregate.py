@@ -102,9 +102,9 @@ def build_results(query: DetectQuery, rows: pa.Table, program: Program, bounds: 
         return program.result_schema.empty_table()
     size = len(summed)
     columns: dict[str, Any] = {"query": pa.repeat(query.query.name, size)}
-    columns |= {name: summed.column(name) for name in groups}
     columns |= _read_times(query, summed.column(END).to_numpy().astype(np.int64), program.schema)
     names = program.column_names[query.number]
+    columns |= {names[name]: summed.column(name) for name in groups}
     for at, item in enumerate(query.query.aggregates):
         prefix = f"#{query.number}_{at}_"
         if item.distinct:

@@ -50,11 +50,11 @@ class Sink:
 
 @dataclass(frozen=True)
 class RowLayout:
-    """What rows of matches are made of, the same for many queries: group attributes, and for each label the attribute
-    that is returned, or None for the event.
+    """What rows of matches are made of, the same for many queries: for each column of a group its attribute, and for
+    each label the attribute that is returned, or None for the event.
     """
 
-    groups: tuple[str, ...]
+    groups: tuple[tuple[str, str], ...]
     labels: tuple[tuple[str, str | None], ...]
 
 
@@ -244,7 +244,8 @@ class CompiledPlan:
                 return None
             labels.append((names[label], read[0]))
             columns.append(read[1])
-        return RowLayout(query.query.group_by, tuple(labels)), tuple(columns)
+        groups = tuple((names[name], name) for name in query.query.group_by)
+        return RowLayout(groups, tuple(labels)), tuple(columns)
 
     def _read_label(self, name: str, what: frozenset[int] | Expression, sink: Sink) -> tuple[str | None, int] | None:
         """Return the attribute of a label (None for the whole event) and the column that has it; None if there is no

@@ -65,8 +65,8 @@ class LayoutBuilder:
             "start": program.schema.from_microseconds(first),
             "end": program.schema.from_microseconds(last),
         }
-        for name in layout.groups:
-            columns[name] = self.encoded.keys[name].take(pa.array(found.key[rows]))
+        for column, name in layout.groups:
+            columns[column] = self.encoded.keys[name].take(pa.array(found.key[rows]))
         for at, (label, attribute) in enumerate(layout.labels):
             place = sinks.columns[sink[:1] if is_one else sink, at]
             same = is_one or bool((place == place[0]).all())
@@ -135,7 +135,7 @@ class MatchTableBuilder:
             "end": self.schema.from_microseconds(last),
         }
         for name in self.query.query.group_by:
-            columns[name] = self.encoded.keys[name].take(pa.array(found.key))
+            columns[self.column_names[name]] = self.encoded.keys[name].take(pa.array(found.key))
         for label, what in match_columns(self.query):
             if isinstance(what, frozenset):
                 values = self._bound_events(found, what)

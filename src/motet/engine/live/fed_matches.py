@@ -421,7 +421,7 @@ class _PlainResults:
         most = max([1, *(len(query.positions.events) for query in queries)])
         self.is_plain = np.zeros(len(queries), np.bool_)
         shows: dict[str, NDArray[np.bool_]] = {}
-        self.groups: dict[str, NDArray[np.bool_]] = {}
+        self.groups: dict[tuple[str, str], NDArray[np.bool_]] = {}  # by column and attribute
         schema = self.program.result_schema
         for at, query in enumerate(queries):
             if query.is_ambiguous or query.query.is_aggregate:
@@ -437,7 +437,7 @@ class _PlainResults:
             )
             if self.is_plain[at]:
                 for name in query.query.group_by:
-                    self.groups.setdefault(name, np.zeros(len(queries), np.bool_))[at] = True
+                    self.groups.setdefault((names[name], name), np.zeros(len(queries), np.bool_))[at] = True
                 for label, what in columns:
                     shown = shows.setdefault(label, np.zeros((len(queries), most), np.bool_))
                     shown[at, sorted(what) if isinstance(what, frozenset) else []] = True
@@ -504,8 +504,8 @@ class _PlainResults:
             "start": schema.from_microseconds(np.minimum.reduceat(times, found.begin[:-1])),
             "end": schema.from_microseconds(np.maximum.reduceat(times, found.begin[:-1])),
         }
-        for name, grouped in self.groups.items():
-            columns[name] = self.fed.keys.columns[name].take(pa.array(found.key, mask=~grouped[reader]))
+        for (column, name), grouped in self.groups.items():
+            columns[column] = self.fed.keys.columns[name].take(pa.array(found.key, mask=~grouped[reader]))
         places, rows = np.unique(self.fed.rows[found.event], return_inverse=True)
         own = DecodedColumns(take(places))
         names = schema.own_columns.names
