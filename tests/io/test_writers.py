@@ -146,6 +146,16 @@ def test_durations_read_alike_in_csv_and_json() -> None:
     assert csv.read_csv(io.BytesIO(stream.getvalue()))["took"].to_pylist() == ["0:01:30", "1 day, 1:00:00"]
 
 
+def test_bytes_read_alike_in_csv_and_json() -> None:
+    key = pa.array([b"M\xfcller"] * 2)
+    workload = motet.parse("RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 5")
+    found = motet.run(pa.table({"time": [1, 2], "type": ["A", "B"], "k": key}), workload)
+    assert [line["group"] for line in lines(found, workload)] == [{"k": "TfxsbGVy"}]
+    stream = io.BytesIO()
+    write_stream(found, workload, stream, OutputFormat.CSV)
+    assert csv.read_csv(io.BytesIO(stream.getvalue()))["k"].to_pylist() == ["TfxsbGVy"]
+
+
 def test_csv_of_pieces_without_rows() -> None:
     none = pa.table({"a": pa.array([], pa.int64())})
     rows = pa.concat_tables([none, pa.table({"a": [1]}), none, pa.table({"a": [2]}), none])

@@ -446,12 +446,15 @@ def to_json_value(value: Any) -> Any:
 
 
 def flatten_columns(results: pa.Table) -> pa.Table:
-    """Convert columns to what a csv cell can hold: times in ISO 8601, durations as in JSON, nested values as JSON."""
+    """Convert columns to what a csv cell can hold: times in ISO 8601, durations and bytes as in JSON, nested values as
+    JSON.
+    """
+    as_in_json = (pa.types.is_nested, pa.types.is_duration, pa.types.is_binary, pa.types.is_large_binary)
     for at, field in enumerate(results.schema):
         column = results.column(at)
         if pa.types.is_timestamp(field.type):
             results = results.set_column(at, field.name, format_iso_times(column))
-        elif pa.types.is_nested(field.type) or pa.types.is_duration(field.type):
+        elif any(is_type(field.type) for is_type in as_in_json):
             values = (to_json_value(row[""]) for row in to_rows(pa.table({"": column})))
             text = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
             results = results.set_column(at, field.name, pa.array(text, pa.string()))
