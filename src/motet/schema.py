@@ -157,7 +157,7 @@ def make_event_schema(columns: pa.Schema, time: str = "time", type: str = "type"
         DataError: There is no time column, or time or type is of another kind.
     """
     found: dict[str, tuple[tuple[str, ...], pa.DataType]] = {}
-    for path, data_type in _list_fields(columns, ()):
+    for path, data_type in list_fields(columns):
         name = ".".join(path)
         if name not in columns.names:
             plain = pa.float64() if pa.types.is_decimal(data_type) else data_type
@@ -171,8 +171,8 @@ def make_event_schema(columns: pa.Schema, time: str = "time", type: str = "type"
     return EventSchema(pa.schema(fields), time, TYPE_NAME if TYPE_NAME in found else type, time_unit, derived)
 
 
-def _list_fields(
-    columns: pa.Schema | pa.StructType, above: tuple[str, ...]
+def list_fields(
+    columns: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
     """List the fields of structs at any depth, with the path to each."""
     for field in columns:
@@ -180,7 +180,7 @@ def _list_fields(
         if above:
             yield path, field.type
         if pa.types.is_struct(field.type):
-            yield from _list_fields(field.type, path)
+            yield from list_fields(field.type, path)
 
 
 def can_be_type(data_type: pa.DataType) -> bool:

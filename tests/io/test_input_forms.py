@@ -357,6 +357,48 @@ def test_values_that_vary_in_json_lines_say_what_helps(tmp_path: Path) -> None:
         open_events(file, Options(column_types={"x": "number"}))
 
 
+@pytest.mark.parametrize(
+    ("values", "column", "problem", "texts"),
+    [
+        (["5", '"many"'], "x.of", "changed from number to string", [{"of": "5"}, {"of": "many"}]),
+        (
+            ['{"a": 5}', '{"a": "many"}'],
+            "x.of.a",
+            "changed from number to",
+            [{"of": {"a": "5"}}, {"of": {"a": "many"}}],
+        ),
+        (["[1]", '["many"]'], "x.of", "has an item that changed from number to", [{"of": "[1]"}, {"of": '["many"]'}]),
+    ],
+    ids=["a field", "a field of a field", "a list"],
+)
+def test_values_that_vary_in_fields_say_what_helps(
+    tmp_path: Path, values: list[str], column: str, problem: str, texts: list[Any]
+) -> None:
+    file = tmp_path / "e.jsonl"
+    file.write_text("".join(f'{{"time": {at}, "type": "A", "x": {{"of": {one}}}}}\n' for at, one in enumerate(values)))
+    with pytest.raises(UnreadableError, match=rf"column '{column}' {problem} .*\n  --column-type {column}=text"):
+        open_events(file)
+    assert open_events(file, Options(column_types={column: "text"})).table()["x"].to_pylist() == texts
+    with pytest.raises(UnreadableError, match=rf"column '{column}' is .* in event \d, which is no number"):
+        open_events(file, Options(column_types={column: "number"}))
+    with pytest.raises(DataError, match=r"no column 'x\.off'"):
+        open_events(file, Options(column_types={column: "text", "x.off": "text"}))
+
+
+def test_times_in_fields_may_be_read_as_text(tmp_path: Path) -> None:
+    (tmp_path / "e.jsonl").write_text('{"time": 1, "type": "A", "x": {"on": "2024-03-01"}}\n')
+    table = open_events(tmp_path / "e.jsonl", Options(column_types={"x.on": "text"})).table()
+    assert table["x"].to_pylist() == [{"on": "2024-03-01"}]
+
+
+def test_text_in_another_encoding_says_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "BLOCK_BYTES", 1000)
+    rows = "".join(f"{at},A,Muller\n" for at in range(150)) + "150,A,M\xfcller\n"
+    (tmp_path / "e.csv").write_text(f"time,type,name\n{rows}", encoding="latin1")
+    with pytest.raises(UnreadableError, match=r"column 'name' holds text that is not in UTF-8\n  iconv -f latin1"):
+        open_events(tmp_path / "e.csv").table(["name"])
+
+
 def test_values_of_a_csv_that_change_further_on_say_what_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "BLOCK_BYTES", 1000)
     rows = "".join(f"{at},A,y,{at}\n" for at in range(150)) + "150,A,y,many\n"

@@ -326,9 +326,15 @@ def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: st
     sizes = [part.stat().st_size if isinstance(part, Path) else len(part) for part in parts]
     seen_whole = all(size < BLOCK_BYTES for size in sizes)
 
-    def choose(field: pa.Field) -> pa.DataType:
-        if field.name in (options.column_types or {}):
-            return COLUMN_TYPES[(options.column_types or {})[field.name]]
+    given = options.column_types or {}
+
+    def choose(field: pa.Field, path: str) -> pa.DataType:
+        if path in given:
+            return COLUMN_TYPES[given[path]]
+        if pa.types.is_struct(field.type):
+            return pa.struct([inner.with_type(choose(inner, f"{path}.{inner.name}")) for inner in field.type])
+        if path != field.name:
+            return field.type
         if field.name == options.type and kind in (CSV, TSV):
             return _choose_type_of_types(parts[0], kind, options)
         if pa.types.is_timestamp(field.type):
@@ -336,7 +342,7 @@ def _choose_text_types(found: pa.Schema, parts: Sequence[Path | bytes], kind: st
             return pa.string() if kind == JSONL and field.name == options.time else pa.timestamp("us", field.type.tz)
         return pa.string() if pa.types.is_null(field.type) and not seen_whole else field.type
 
-    return pa.schema([(field.name, choose(field)) for field in found])
+    return pa.schema([(field.name, choose(field, field.name)) for field in found])
 
 
 def _choose_type_of_types(part: Path | bytes, kind: str, options: Options) -> pa.DataType:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from motet.errors import DataError, UnreadableError, did_you_mean, require_columns
 from motet.options import Options
+from motet.schema import list_fields
 
 if TYPE_CHECKING:
     import pyarrow.csv as csv
@@ -58,7 +59,7 @@ OTHER_DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}  # how each is written 
 ARROW_PREFIX = re.compile(r"^.*input source '(?P<file>[^']*)': (Invalid: )?")
 BAD_CSV_VALUE = re.compile(r"In CSV column #(?P<at>\d+): .*error to (?P<type>\S+): (?P<problem>.*)")
 DECIMAL_COMMA = re.compile(r"'[+-]?\d+,\d+'")
-BAD_JSON_VALUE = re.compile(r"Column\(/(?P<name>[^)/]*)\) (?P<problem>.*)")
+BAD_JSON_VALUE = re.compile(r"Column\(/(?P<path>[^)]*?)(/\[\][^)]*)?\) (?P<problem>.*)")
 
 
 def describe_paths(paths: Sequence[Path]) -> str:
@@ -167,15 +168,21 @@ def _suggest_column_type(message: str, columns: Sequence[str]) -> str:
     bad = BAD_CSV_VALUE.search(message)
     if bad is not None and int(bad["at"]) < len(columns):
         name, kind = columns[int(bad["at"])], bad["type"]
+        if "UTF8" in bad["problem"]:
+            return (
+                f"column {name!r} holds text that is not in UTF-8"
+                "\n  iconv -f latin1 -t utf-8 FILE | motet ... --events - reads a file in Latin 1"
+            )
         message = f"column {name!r} was taken for {kind}, which later values are not ({bad['problem']})"
         if DECIMAL_COMMA.search(bad["problem"]):
             return f"{message}\n  {_suggest_decimals(name)}"
         return f"{message}\n  --column-type {shlex.quote(name)}=text (in Python column_types=) reads it as text"
     bad = BAD_JSON_VALUE.search(message)
     if bad is not None:
-        name = bad["name"]
+        name = bad["path"].replace("/", ".")
+        problem = bad["problem"] if bad[2] is None else f"has an item that {bad['problem']}"
         return (
-            f"column {name!r} {bad['problem']}: its values are not of one type"
+            f"column {name!r} {problem}: its values are not of one type"
             f"\n  --column-type {shlex.quote(name)}=text (in Python column_types=) reads all of them as text"
         )
     return message
@@ -354,4 +361,5 @@ def _is_value(name: str) -> bool:
 
 def require_typed_columns(schema: pa.Schema, options: Options, origin: str) -> None:
     """Raise if a type is given for a column that there is not."""
-    require_columns(schema.names, options.column_types or {}, origin)
+    names = [*schema.names, *(".".join(path) for path, _ in list_fields(schema))]
+    require_columns(names, options.column_types or {}, origin)

@@ -25,12 +25,13 @@ def rewrite_as_lines(content: bytes, types: Mapping[str, ColumnType], origin: st
                 f"cannot read {origin}: event {number} is {json.dumps(row)[:40]}, and no object {{...}}"
             )
         for name, type in types.items():
-            if row.get(name) is not None:
+            holder, key = _find_field(row, name)
+            if holder.get(key) is not None:
                 try:
-                    row[name] = _convert(row[name], type)
+                    holder[key] = _convert(holder[key], type)
                 except (TypeError, ValueError) as error:
                     raise UnreadableError(
-                        f"cannot read {origin}: column {name!r} is {json.dumps(row[name])[:40]} in event {number}, "
+                        f"cannot read {origin}: column {name!r} is {json.dumps(holder[key])[:40]} in event {number}, "
                         f"which is no {type}\n  --column-type {name}=text (in Python column_types=) reads it as text"
                     ) from error
         lines.append(json.dumps(row))
@@ -47,6 +48,16 @@ def _iterate_objects(content: bytes, origin: str) -> Iterator[Any]:
                     yield json.loads(line)
     except ValueError as error:
         raise UnreadableError(f"cannot read {origin}: JSON parse error: {error}") from error
+
+
+def _find_field(row: dict[str, Any], name: str) -> tuple[dict[str, Any], str]:
+    """Return the object that has a column, or the field of structs that `user.geo.city` names, and its name there."""
+    while name not in row:
+        outer, _, rest = name.partition(".")
+        if not rest or not isinstance(row.get(outer), dict):
+            break
+        row, name = row[outer], rest
+    return row, name
 
 
 def _convert(value: Any, type: ColumnType) -> Any:
