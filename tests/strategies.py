@@ -821,30 +821,6 @@ def workloads(
     return Workload(tuple(one(f"q{number}") for number in range(dice.number(min_queries, max_queries))), defined)
 
 
-def draw_all_kinds(dice: Dice, accepts: Callable[[Query], bool], times: int = 1) -> Workload:
-    """Return queries of all kinds: each of `FEATURES` is in as many of them; `accepts` tells which will do."""
-    types = (*TYPES, "E")
-    missing = Counter(dict.fromkeys(FEATURES, times))
-    queries: list[Query] = []
-    while missing.total():
-        name = f"q{len(queries)}"
-        drawn = dice.number(0, 2)
-        if drawn == 0:
-            query = draw_query(dice, name, OPERATORS, WINDOWS, types, True)
-        elif drawn == 1:
-            query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
-        else:
-            query = draw_skip_query(dice, name, types)
-        found = Counter(list_features(query) & FEATURES)
-        if found & missing and accepts(query):
-            queries.append(query)
-            missing -= found
-    return Workload(tuple(queries), DEFINITIONS)
-
-
-# What queries show
-
-
 REPEATS = {"REPEAT 0,1", "REPEAT 1,", "REPEAT 0,", "REPEAT 2,", "REPEAT 1,2", "REPEAT 2,3", "REPEAT 0,2", "REPEAT 2,2"}
 FEATURES = frozenset(
     {policy.value for policy in Policy}
@@ -857,6 +833,32 @@ FEATURES = frozenset(
     | {"sliding", "slide beyond size", "size not a multiple of slide", "continuous", "count", "whole"}
     | {"GROUP BY", "[attr]", "HAVING", "COUNT(DISTINCT attr)", "COUNT(DISTINCT v.attr)", "matches", "computed"}
 )
+
+
+def draw_all_kinds(
+    dice: Dice, accepts: Callable[[Query], bool], times: int = 1, features: frozenset[str] = FEATURES
+) -> Workload:
+    """Return queries of all kinds: each of some features is in as many of them; `accepts` tells which will do."""
+    types = (*TYPES, "E")
+    missing = Counter(dict.fromkeys(features, times))
+    queries: list[Query] = []
+    while missing.total():
+        name = f"q{len(queries)}"
+        drawn = dice.number(0, 2)
+        if drawn == 0:
+            query = draw_query(dice, name, OPERATORS, WINDOWS, types, True)
+        elif drawn == 1:
+            query = draw_detection_query(dice, name, OPERATORS, WINDOWS, types, tuple(Policy))
+        else:
+            query = draw_skip_query(dice, name, types)
+        found = Counter(list_features(query) & features)
+        if found & missing and accepts(query):
+            queries.append(query)
+            missing -= found
+    return Workload(tuple(queries), DEFINITIONS)
+
+
+# What queries show
 
 
 def list_features(query: Query) -> set[str]:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, note, settings
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 import motet
 from motet.errors import DataError, OptionError, QueryError
-from motet.language.printer import to_text
-from motet.model.query import Workload
-from motet.reference.tables import run_table as enumerate_table
 from motet.spark.monitor import StreamMonitor
 from tests.comparison import assert_same_results
-from tests.engine.live.micro_batches import select_streamed
 from tests.event_files import add_event_file
-from tests.strategies import STREAM_SCHEMA, build_stream_table, streams, workloads
 
 pytestmark = pytest.mark.spark
 
@@ -167,31 +159,6 @@ def test_disordered_micro_batches_give_the_results_of_batch(folder: Folder, tmp_
     assert sum(p["observedMetrics"]["motet"]["late"] or 0 for p in progress) == 0
     # Only the last event still waits, and only where events of any type count.
     assert sum(p["observedMetrics"]["motet"]["waiting"] or 0 for p in progress) == 1
-
-
-def test_random_workloads_give_the_results_of_batch_and_oracle(spark: SparkSession, tmp_path: Path) -> None:
-    # Each example has all operators, several partitionings, ties, nulls, and rows in any order.
-    @settings(max_examples=2)
-    @given(
-        workload=workloads(min_queries=20, max_queries=24, detection=True, skips=True),
-        rows=streams(),
-        number=st.uuids(),
-    )
-    def check(workload: Workload, rows: list[dict[str, Any]], number: uuid.UUID) -> None:
-        asked = select_streamed(workload)
-        note(to_text(asked))
-        folder = Folder(tmp_path / str(number), spark)
-        for part in range(3):
-            folder.add(build_stream_table(rows[part::3]))
-        end = {**dict.fromkeys(STREAM_SCHEMA.names), "time": END, "type": "nobody's"}
-        folder.add(build_stream_table([end]))
-        answer = motet.stream(folder.stream(), asked, watermark="1 minute").results
-        found, _ = results(answer, folder.path.with_suffix(".results"))
-        expected = enumerate_table(asked, build_stream_table(rows))
-        assert_same_results(motet.run(build_stream_table(rows), asked), expected)
-        assert_same_results(found, expected)
-
-    check()
 
 
 def test_timers_answer_absences_with_no_further_event_of_the_key(folder: Folder, tmp_path: Path) -> None:
