@@ -50,6 +50,7 @@ TEXTS = {
     "a long duration": "QUERY q PATTERN SEQ(A a, B b) WHERE b.time - a.time < 999999999999 days WITHIN 5 s",
     "a duration and a number": "QUERY q PATTERN SEQ(A a, B b) WHERE 5 min < 3 AND a.x < 5 min + 3 WITHIN 5 s",
     "a bare event": "QUERY q PATTERN SEQ(A a, B b) WHERE a.x = b WITHIN 5 s",
+    "sorted results": "QUERY q RETURN COUNT(*) AS n PATTERN A GROUP BY k WITHIN 5 s HAVING n > 1 ORDER BY n LIMIT 3",
     "group with AS": "QUERY q RETURN k AS key, COUNT(*) PATTERN A GROUP BY k WITHIN 5 s",
     "bracket left open": "QUERY q PATTERN SEQ(A, B WITHIN 5 s",
     "name left open": 'QUERY q PATTERN SEQ("A, B) WITHIN 5 s',
@@ -184,6 +185,9 @@ def in_python() -> dict[str, str]:
         ),
         "window of nanoseconds": lambda: motet.run(EVENTS, text.replace("WITHIN 5", "WITHIN 1500"), time_unit="ns"),
         "key of lists": lambda: motet.run(EVENTS.set_column(3, "k", pa.array([[1], [2]])), text),
+        "key of structs": lambda: motet.run(
+            EVENTS.set_column(3, "k", pa.array([{"on": {"id": 1}}, {"on": {"id": 1}}])), text
+        ),
         "lazy frame": lambda: motet.run(pl.LazyFrame({"time": [1], "type": ["A"]}), text),
         "no paths": lambda: motet.run([], text),
         "large whole numbers": lambda: motet.run(

@@ -131,9 +131,10 @@ def _find_schema_problems(workload: Workload, schema: EventSchema) -> Iterator[D
             found = schema.columns.field(name).type
             if is_nested(found):
                 message = f"events cannot be grouped by '{name}', which holds {found}"
-                yield Diagnostic(
-                    message, query.span, query.name, f"take a part of it, as in --select '*, {name}[1] AS key'"
-                )
+                parts = (field.name for field in schema.columns if not is_nested(field.type))
+                part = next((each for each in parts if each.startswith(f"{name}.")), None)
+                example = f"[{part}]" if part else f"--select '*, {name}[1] AS key'"
+                yield Diagnostic(message, query.find_place(name), query.name, f"take a part of it, as in {example}")
         match query.window:
             case TimeWindow(size, slide, True, span=span) if max(size, slide or 0) * schema.tick > MAX_MICROS:
                 yield Diagnostic("WITHIN is too long", span, query.name, "leave out WITHIN for all of the input")

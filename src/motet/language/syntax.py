@@ -121,7 +121,7 @@ def _describe_unexpected(
         if unclosed is not None:
             return ClauseError(f"this '{unclosed}' is never closed", span_of(unclosed), expected)
         return ClauseError(f"{clause} ends too early, after '{tokens[-1]}'", span_of(tokens[-1]), expected)
-    hint = _HINTS.get((start, token.type))
+    hint = _HINTS.get((start, token.type)) or _WORD_HINTS.get(token.upper())
     if hint is None and token.type == "NAME":
         word = find_nearest(token, [name for name in _KEYWORDS if name in accepts], 0.6)
         hint = f"did you mean '{word}'?" if word else None
@@ -192,6 +192,7 @@ _HINTS = {
     ("where", "BAR"): "write OR",
     ("where", "BANG"): "write NOT",
 }
+_WORD_HINTS = dict.fromkeys(("ORDER", "LIMIT"), "sort the rows of the results, and take the first, with SQL: motet sql")
 
 
 def _describe_expected(start: str, accepts: set[str]) -> list[str]:
