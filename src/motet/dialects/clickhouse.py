@@ -59,7 +59,7 @@ STRICT = ("the level of a key is how many of these queries, from the first on, h
 MATCH = ("sequenceMatch is 1 for the keys that have a row here",)
 COUNT = ("sequenceCount is COUNT(*) here, and 0 for the keys that have no row",)
 SAME = (
-    "the same where rows of one key do not share a time, no column that is read is null,",
+    "the same where rows of one key do not share a time, no column that is read is null or NaN,",
     "and the time is a DateTime or counts seconds",
 )
 _HINT = "as in SELECT user, windowFunnel(3600)(time, type = 'view', type = 'buy') FROM t GROUP BY user"

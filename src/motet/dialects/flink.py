@@ -29,6 +29,7 @@ from motet.model.window import TimeWindow
 NOTES = (
     "the same as Flink's pattern where no two events of a key share a time (Flink then goes by their arrival,",
     "motet lets neither follow the other) and no column that a condition reads is null (Flink's conditions then fail)",
+    "or NaN (which motet takes for null)",
 )
 ANY_EVENT = "any_event"
 MORE = "_more"

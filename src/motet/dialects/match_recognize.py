@@ -54,6 +54,7 @@ NEXT_ROW = "AFTER MATCH SKIP TO NEXT ROW"
 NOTES = (
     "the same as MATCH_RECOGNIZE where no two rows of a partition share a time (SQL then picks an order of its own)",
     "and no row has a null time, type or partition column: motet sets such rows aside, SQL does not",
+    "and no number that is read is NaN, which motet takes for null",
 )
 
 
@@ -264,7 +265,8 @@ class _ClauseTranslator:
 
     def translate_previous(self, part: Any, alias: str) -> Iterator[Expression]:
         """Translate a condition on a row and the one before it to conditions on the variables that may stand there."""
-        for call in self.find_neighbour_calls(part):
+        calls = self.find_neighbour_calls(part)
+        for call in calls:
             if str(call.this).upper() == "NEXT" or len(call.expressions) != 1:
                 message = "of the rows around the current one, only PREV(column) has an equal here"
                 raise self.source.error_at(message, *find_offsets(call))
@@ -279,6 +281,15 @@ class _ClauseTranslator:
             names = ", ".join(sorted(name.upper() for name in before))
             message = f"PREV of {alias.upper()} may be a row of {names}, or of another round: that has no equal here"
             raise self.source.error_at(message, *find_offsets(part))
+        inside = [column for call in calls for column in call.find_all(exp.Column)]
+        if len(inside) == len(list(part.find_all(exp.Column))) and (
+            alias in before or not is_certain(self.rows, alias)
+        ):
+            message = (
+                f"{alias.upper()} may be left out or repeated, and this condition names no row of it but the one before"
+            )
+            hint = f"compare it with a column of {alias.upper()}"
+            raise self.source.error_at(message, *find_offsets(part), hint)
         other = next(iter(others))
         if alias in before:
             yield self.translate_pair(part, Attribute(alias, "", At.NEXT), Attribute(alias, ""))
