@@ -82,6 +82,24 @@ def test_a_condition_may_ask_for_a_match_that_is_not_preferred_at_first() -> Non
     assert labels([1, 1], "(A | B)* X", "X AS x = B.x") == ["1B 2X"]
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("kind = 'number' AND CAST(text AS INT) > 5", "2B 4B"),
+        ("(id > 0 AND is_number) AND (CAST(text AS INT) > 0 AND 10 / CAST(text AS INT) > 2)", "3B"),
+        ("kind LIKE 'n%' AND id > COALESCE(PREV(id), 0) AND CAST(text AS INT) > 5 AND COUNT(B.*) < 2", "2B 4B"),
+        ("NOT kind = 'text' AND CAST(text AS INT) < 0", ""),
+    ],
+)
+def test_a_condition_on_a_row_is_evaluated_where_those_before_it_hold(condition: str, expected: str) -> None:
+    texts = [("text", "none"), ("number", "7"), ("number", "3"), ("number", "8"), (None, "?")]
+    rows = [
+        {"id": id, "kind": kind, "text": text, "is_number": kind == "number"}
+        for id, (kind, text) in enumerate(texts, 1)
+    ]
+    assert " ".join(labels(rows, "B", f"B AS {condition}")) == expected
+
+
 def test_two_variables_can_be_told_apart_by_what_comes_much_later() -> None:
     define = "X AS x = PREV(LAST(A.x), 3) + FIRST(A.x) + PREV(LAST(B.x), 2)"
     assert labels([1, 2, 3, 4, 5, 6], "(A | B)* X", define) == ["1B 2A 3A 4A 5B 6X"]
@@ -137,6 +155,8 @@ def test_measures_that_have_no_meaning_are_refused(measure: str, message: str) -
         ("s > A.x", "cannot be compared"),
         ("s = A.x", "cannot be compared"),
         ("x = 1 AND A.x", "true or false"),
+        ("x AND x = 1", "AND takes conditions"),
+        ("x = 1 AND x + 1", "AND takes conditions|true or false"),
         ("NOT (A.x + x)", "NOT takes conditions"),
         ("s + A.s > 1", "takes numbers or times"),
         ("x - A.x < 99999999999999999999", "does not fit into 64 bits"),

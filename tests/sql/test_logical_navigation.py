@@ -20,6 +20,7 @@ from tests.sql.tables import values_of
         ("FINAL LAST(x, 2)", [10, 10, 10]),
         ("LAST(x, 1)", [None, 10, 20]),
         ("LAST(x, 9)", [None, None, None]),
+        ("LAST(x, 99999999999999999999)", [None, None, None]),
         ("FIRST(x)", [10, 10, 10]),
         ("FINAL FIRST(A.x)", [10, 10, 10]),
         # Up to the first row there is no second one yet.

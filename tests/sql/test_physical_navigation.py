@@ -16,6 +16,7 @@ from tests.sql.tables import match, values_of
         ("PREV(x, 0)", [10, 20, 30]),
         ("PREV(x, 2)", [None, None, 10]),
         ("NEXT(x)", [20, 30, None]),
+        ("NEXT(x, 99999999999999999999)", [None, None, None]),
         ("NEXT(FIRST(x), 2)", [30, 30, 30]),
         ("PREV(FINAL LAST(x), 1)", [20, 20, 20]),
         ("PREV(LAST(x, 1), 1)", [None, None, 10]),

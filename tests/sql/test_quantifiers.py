@@ -40,3 +40,8 @@ def test_a_greedy_quantifier_gives_rows_back_and_a_reluctant_one_takes_more_wher
     assert labels([1, 1, 1], "A+ B") == ["1A 2A 3B"]
     assert labels([1, 1, 1], "A+? B") == ["1A 2B"]
     assert labels([1, 1, 2], "A+? B", "A AS x = 1, B AS x = 2") == ["1A 2A 3B"]
+
+
+def test_any_number_of_the_empty_pattern_is_none() -> None:
+    for empty in ("()", "(A{0})", "((){9000000000})"):
+        assert labels([1, 1, 2], f"{empty}{{9000000000}} B", "B AS x = 2") == ["3B"]

@@ -318,13 +318,36 @@ class _Drafter:
     # ----- conditions
 
     def read_condition(self, named: Named) -> Condition:
-        node = self.parse(named, "DEFINE")
-        near: list[ConditionPart] = []
-        dependent: list[ConditionPart] = []
-        for conjunct in _split_conjuncts(node):
-            part = self.read_part(conjunct, named.name)
-            (near if self.is_near(part) else dependent).append(part)
-        return Condition(named.name, tuple(near), tuple(dependent))
+        conjuncts = list(_split_conjuncts(self.parse(named, "DEFINE")))
+        own = [each for each in conjuncts if self.reads_own_row(each, named.name)]
+        parts = []
+        if len(own) > 1:
+            parts.append(self.read_own_row(own))
+            conjuncts = [each for each in conjuncts if each not in own]
+        parts += [self.read_part(each, named.name) for each in conjuncts]
+        near = tuple(part for part in parts if self.is_near(part))
+        return Condition(named.name, near, tuple(part for part in parts if part not in near))
+
+    def reads_own_row(self, node: Node, variable: str) -> bool:
+        """Return whether a condition speaks of the row that it is tested on alone."""
+        row, inner = self.find_row(node, variable), _unwrap(node)
+        if inner.kind == "column" and not pa.types.is_boolean(self.draft.schema.field(inner.value.name).type):
+            return False
+        return row is not None and row[0] == Target(rc.CURRENT, None)
+
+    def read_own_row(self, conjuncts: Sequence[Node]) -> ConditionPart:
+        """Return conditions on the row itself as one, in which each is evaluated only where those before it hold: it
+        may fail elsewhere, as CAST does on texts that are no numbers.
+        """
+        texts = [f"({self.render_row(each)})" for each in conjuncts]
+        for text, each in zip(texts, conjuncts, strict=True):
+            self.draft.input_places.setdefault(text, (each.first, each.last))
+        found = texts.pop()
+        for guard in reversed(texts):
+            found = f"CASE WHEN {guard} THEN {found} END"
+        node = Node("and", conjuncts[0].first, conjuncts[-1].last, tuple(conjuncts))
+        target = self.draft.tracked.add_target(Target(rc.CURRENT, None))
+        return ConditionPart("load", node, target=target, column=self.add_text(found, node))
 
     def is_near(self, part: ConditionPart) -> bool:
         """Return whether a part speaks of a row and its neighbours alone."""

@@ -92,6 +92,8 @@ _ELSEWHERE = {
     "MATCH_SEQUENCE_NUMBER": "COUNT(*) with ALL ROWS PER MATCH",
 }
 _TYPE_WORDS = ("PRECISION", "VARYING", "WITH", "WITHOUT", "TIME", "ZONE")
+# As far as to no row at all.
+MAX_OFFSET = 1 << 40
 # The value of a node whose tokens are not a text of its own.
 DERIVED = "derived"
 _LIKES = ("LIKE", "ILIKE", "RLIKE", "REGEXP", "GLOB")
@@ -655,7 +657,7 @@ class ExpressionParser:
                 raise self.sql.error_at(
                     f"the offset of {function} must be written out", parts[1].first, parts[1].last, hint
                 )
-            offset = given
+            offset = min(given, MAX_OFFSET)
         return Node("navigate", first, closing + 1, (parts[0],), Navigation(function, offset, final))
 
 

@@ -280,7 +280,10 @@ class _Builder:
 
     def build_copies(self, part: RowPattern, count: int, after: _Node, excluded: bool) -> _Node:
         for _ in range(count):
-            after = self.build(part, after, excluded)
+            begin = self.build(part, after, excluded)
+            if begin is after:  # the empty pattern: any number of it is none
+                break
+            after = begin
         return after
 
     def build_alternatives(self, parts: Iterable[RowPattern], after: _Node, excluded: bool) -> _Node:
