@@ -169,10 +169,10 @@ def row_patterns(draw: Any, names: str = "ABCD") -> tuple[str, Pattern]:
     left = list(names[: draw(st.integers(1, len(names)))])
     while left:
         if len(left) > 1 and draw(st.integers(0, 3)) == 0:
-            one, other = left.pop(0), left.pop(0)
-            pair = Event(one.lower()), Event(other.lower())
+            one, other = (quantify(name, Event(name.lower())) for name in (left.pop(0), left.pop(0)))
+            pair = one[1], other[1]
             group = draw(st.sampled_from([("|", Or(pair)), ("", Seq(pair))]))
-            parts.append(quantify(f"({one} {group[0]} {other})", group[1]))
+            parts.append(quantify(f"({one[0]} {group[0]} {other[0]})", group[1]))
         else:
             name = left.pop(0)
             parts.append(quantify(name, Event(name.lower())))
@@ -276,6 +276,10 @@ TYPES = "A AS type = 'a', B AS type = 'b', C AS type = 'c'"
         ("(A B+)", TYPES, NEXT, "may end at b or go on", "PATTERN"),
         ("(A B*)", "A AS x > 1, B AS x < 1", NEXT, "may take different variables", "PATTERN"),
         ("(A+ B)", TYPES, "", "drops matches that overlap", "PATTERN"),
+        *(
+            (f"(A {part} D)", f"{TYPES}, D AS type = 'd'", NEXT, "match here in several ways", "PATTERN")
+            for part in ("(B+){2}", "(B{1,2}){2,}", "(B? C?){2}", "(B+ | C*){2,}")
+        ),
         ("(A B)", TYPES, "AFTER MATCH SKIP TO FIRST B", "has no equal", "AFTER"),
         ("(A B A)", TYPES, NEXT, "more than once", "A"),
         ("(^ A B)", TYPES, NEXT, "anchor", "^"),

@@ -19,6 +19,7 @@ from motet.dialects.row_pattern import (
     find_adjacency,
     find_group_loops,
     is_always_before,
+    is_ambiguous,
     is_certain,
     is_fixed,
     parse_row_pattern,
@@ -208,6 +209,10 @@ class _ClauseTranslator:
             hint = f"say in DEFINE which {self.source.type} each variable has, as in A AS {self.source.type} = 'a'"
             if not are_distinct:
                 message = "a row may take different variables here, and MATCH_RECOGNIZE keeps one way; motet keeps all"
+                raise self.error_at_word("PATTERN", message, hint)
+            if is_ambiguous(self.rows):
+                message = "rows may match here in several ways: MATCH_RECOGNIZE keeps one, motet every one"
+                hint = "write one quantifier in the place of two, as B{2,} for (B+){2,}"
                 raise self.error_at_word("PATTERN", message, hint)
             endings = [name for name in sorted(self.adjacency.last) if self.adjacency.follow[name]]
             if endings:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq, children, events
 from motet.row_patterns.patterns import PatternParser, Quantified, RowAlternation, RowPattern, RowVariable, Sequence
@@ -75,6 +77,31 @@ def find_adjacency(pattern: Pattern) -> RowAdjacency:
         follow[names[before]].add(names[after])
     first, last = ({names[at] for at in ends} for ends in (found.graph.first, found.graph.last))
     return RowAdjacency(bool(found.graph.empty), first, last, follow)
+
+
+def is_ambiguous(pattern: Pattern) -> bool:
+    """Return whether rows of known variables may be a match in several ways, as three of B are of (B+){2}.
+
+    O(positions squared): all pairs of paths over the same variables are followed side by side.
+    """
+    found = build_positions(pattern)
+    names = [event.type for event in found.events]
+    after: dict[int, list[int]] = {at: [] for at in found.graph.first}
+    for before, at in found.graph.follow:
+        after.setdefault(before, []).append(at)
+
+    def pair(one: Iterable[int], other: Iterable[int], differ: bool) -> set[tuple[int, int, bool]]:
+        return {(p, q, differ or p != q) for p, q in product(one, other) if names[p] == names[q]}
+
+    waiting = pair(found.graph.first, found.graph.first, False)
+    seen: set[tuple[int, int, bool]] = set()
+    while waiting:
+        p, q, differ = state = waiting.pop()
+        if differ and {p, q} <= found.graph.last.keys():
+            return True
+        seen.add(state)
+        waiting |= pair(after.get(p, ()), after.get(q, ()), differ) - seen
+    return False
 
 
 def is_fixed(pattern: Pattern) -> bool:
