@@ -178,6 +178,12 @@ def test_a_sum_of_measures_that_does_not_fit_is_an_error() -> None:
         match([2**62, 2**62], "A+", measures="SUM(x) AS total")
 
 
+@pytest.mark.parametrize(("order", "expected"), [("at", [2, 1, 3]), ("at DESC", [1, 2, 3]), ("at, id", [2, 1, 3])])
+def test_rows_are_ordered_by_times_finer_than_microseconds(order: str, expected: list[int]) -> None:
+    table = pa.table({"id": [1, 2, 3], "at": pa.array([2_001, 2_000, None], pa.timestamp("ns"))})
+    assert [id for (id,) in match(table, "A+", select="id", order=order)] == expected
+
+
 def test_times_finer_than_microseconds_are_refused_where_they_are_compared() -> None:
     table = pa.table({"id": [1, 2], "x": pa.array([1, 2_001], pa.timestamp("ns"))})
     with pytest.raises(DataError, match="microseconds"):

@@ -184,6 +184,9 @@ def encode_order(column: pa.Array, key: OrderKey) -> Ints:
     kind = find_kind(column.type)
     if kind.name == "other" or pa.types.is_nested(column.type):
         raise DataError(f"ORDER BY takes no column of type {column.type}")
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())  # in its own unit: nanoseconds have an order too
+        kind = find_kind(column.type)
     if kind.is_float:
         values, state = encode_floats(column)
         bits = np.where(np.isnan(values), np.inf, values + 0.0).view(np.int64)
