@@ -18,6 +18,7 @@ from motet.spark.java import find_java_home
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 600.0
+STOP_SECONDS = 300.0
 
 
 def clean_environment(**added: str) -> dict[str, str]:
@@ -123,7 +124,7 @@ def _start(name: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         if process.poll() is None:
             children = list_children(process.pid)
             process.terminate()
-            process.wait(20)
+            process.wait(STOP_SECONDS)
             for child in children:
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)

@@ -63,7 +63,7 @@ def stream() -> Iterator[tuple[StreamMonitor, str]]:
     server.server_close()
 
 
-def until(holds: Callable[[], bool], seconds: float = 15.0) -> None:
+def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not holds():

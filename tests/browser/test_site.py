@@ -57,7 +57,7 @@ def test_the_site_is_searched_from_files(browser: Any, site: Path) -> None:
     browser.get((site / "howto" / "funnels.html").as_uri())
     browser.execute_script("document.querySelector('[data-md-toggle=search]').click()")
     browser.find_element("css selector", "input.md-search__input").send_keys("watermark")
-    found = WebDriverWait(browser, 30).until(
+    found = WebDriverWait(browser, 120).until(
         lambda page: [
             each.get_attribute("href") for each in page.find_elements("css selector", "a.md-search-result__link")
         ]

@@ -98,7 +98,7 @@ def start_application(api: str, folder: Path, cluster: Cluster, archive: Path) -
     application = Application(api, folder, cluster, archive)
     try:
         yield application
-        application.process.communicate(timeout=100)
+        application.process.communicate(timeout=600)
         assert application.process.returncode == 0, application.describe()
     finally:
         application.process.kill()

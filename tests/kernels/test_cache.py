@@ -61,6 +61,8 @@ def test_a_worker_compiles_what_it_needs_alone_and_says_so(node: Path) -> None:
         for kernel in (node / "kernels").glob(f"{name}.*"):
             kernel.unlink()
     assert run_on(node, "-c", WORKER).stderr == "motet: compiled _order_by_key, which no kernel cache had\n"
+    (compiled,) = (node / "kernels").glob("order._order_by_key.*")
+    assert compiled.stat().st_mode & 0o777 == 0o644, "another user's worker may read it"
     assert run_on(node, "-c", WORKER).stderr == "", "the next worker finds it"
 
 

@@ -189,6 +189,7 @@ def _replace(file: Path, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as target:
             target.write(content)
+        Path(name).chmod(0o644)  # in images and shared folders, others than who compiled read it
         Path(name).replace(file)
     except BaseException:
         Path(name).unlink(missing_ok=True)
