@@ -23,7 +23,7 @@ from motet.schema import EventSchema
 from motet.spark.buckets import find_balanced_keys, hash_text
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.parquet import FileRange, FileScan
-from motet.spark.serialization import table_from_ipc, table_to_ipc
+from motet.spark.serialization import narrow_columns, table_from_ipc, table_to_ipc
 from motet.spark.skew import Bounds, TaskLayout, hash_keys
 
 Batches = Iterator[pa.RecordBatch]
@@ -49,7 +49,7 @@ FIRST = "#first"
 def pack_groups(rows: pa.Table, taken: NDArray[Any], numbers: NDArray[Any]) -> tuple[list[int], list[bytes]]:
     """Pack the taken rows by the number that each of them has: the numbers that occur, and a blob for each."""
     order, groups = group_rows(numbers)
-    ordered = rows.combine_chunks().take(pa.array(taken[order]))
+    ordered = narrow_columns(rows.combine_chunks()).take(pa.array(taken[order]))
     return [number for number, _, _ in groups], [table_to_ipc(ordered.slice(at, size)) for _, at, size in groups]
 
 
