@@ -50,9 +50,9 @@ def render_output(output: Any) -> str:
     data = output.data
     for kind in ("image/svg+xml", "text/html"):
         if kind in data:
-            # Blank lines would end the block, and indented ones become code.
+            # Blank lines would end the block, and indented ones become code. Scripts in frames need their lines.
             lines = (line.strip() for line in drop_styles(data[kind]).splitlines())
-            return f'<div class="output">{"".join(f"{line} " for line in lines if line)}</div>'
+            return f'<div class="output">{"&#10;".join(line for line in lines if line)}</div>'
     return to_text_block(data["text/plain"])
 
 

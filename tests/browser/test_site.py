@@ -71,3 +71,21 @@ def test_nothing_is_cut_off(small: Any, site: Path) -> None:
         small.get(page.as_uri())
         found[page.relative_to(site).as_posix()] = small.execute_script(CUT_OFF)
     assert {page: cut for page, cut in found.items() if cut} == {}
+
+
+def test_pages_of_plans_are_drawn_in_notebooks(browser: Any, site: Path) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    drawn = 0
+    for page in sorted((site / "notebooks").glob("*.html")):
+        browser.get(page.as_uri())
+        for frame in browser.find_elements("css selector", ".md-content iframe"):
+            browser.execute_script("arguments[0].scrollIntoView()", frame)
+            browser.switch_to.frame(frame)
+            WebDriverWait(browser, 30).until(
+                lambda inside: inside.execute_script("return document.documentElement.dataset.ready") == "yes"
+            )
+            assert browser.find_elements("css selector", ".node")
+            browser.switch_to.default_content()
+            drawn += 1
+    assert drawn

@@ -148,10 +148,10 @@ def find_highest(of_query: QueryColumns, results: pa.Table) -> str:
         return f"{format_count(len(known), 'time')}, none of them twice"
     top = known.take(pc.sort_indices(known, [(label, "descending")])[:1]).to_pylist()[0]
     when = top.get("window_start") or top.get("time")
-    where = [f"{top[name]}" for name in of_query.query.group_by]
+    where = [str(top[name]) for name in of_query.query.group_by]
     others = [f"{name} {format_value(top[name])}" for name in of_query.labels[1:]]
-    said = [f"{label} {format_value(top[label])}", *others, *where, format_time(when)]
-    return f"{', '.join(said)}  ({format_count(len(found), 'row')})"
+    said = [", ".join((format_value(top[label]), *where, format_time(when))), *others]
+    return f"most: {'; '.join(said)}  ({format_count(len(found), 'row')})"
 
 
 def format_value(value: object) -> str:
