@@ -72,10 +72,14 @@ def test_a_notebook_shows_what_comes_out(file: Path) -> None:
 
 
 def list_outputs(notebook: Any) -> Iterator[tuple[str, str]]:
-    """Yield each cell that says something, and what it says as text."""
+    """Yield each cell that says something, and what it says: the page of a plan as a whole, all else as text."""
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
-            yield cell.id, output.text if output.output_type == "stream" else output.data["text/plain"]
+            if output.output_type == "stream":
+                yield cell.id, output.text
+            else:
+                is_page = "<iframe" in output.data.get("text/html", "")
+                yield cell.id, output.data["text/html" if is_page else "text/plain"]
 
 
 def test_the_site_shows_every_notebook() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from motet.compile import Branch, Program, estimate_all_plans
 from motet.compile.detect import DetectBranch
-from motet.explain.formatting import format_count, format_duration, format_number
+from motet.explain.formatting import format_count, format_duration, format_time
 from motet.language.printer import pattern_text, window_text
 from motet.model.query import Query
 from motet.plans.units import Strategy, Unit
@@ -103,7 +103,7 @@ def format_branch(at: int, branch: dict[str, Any], rows: int | None) -> Iterator
         yield f"  a hot key may be cut by time, each stretch with the {format_duration(branch['halo_us'])} before it"
     if branch["combined"]:
         yield "  results of partitions are combined where a query does not group by all of them"
-    yield f"  {_format_estimates(branch['plan'], branch['estimates'])}"
+    yield from _format_estimates(branch["plan"], branch["estimates"])
     for unit_at, unit in enumerate(branch["units"], 1):
         yield from _format_unit(f"{at}.{unit_at}", unit)
     for declined in branch["declined"]:
@@ -128,11 +128,13 @@ def format_input(branch: dict[str, Any], rows: int | None) -> Iterator[str]:
     yield f"  rows of {types}" + (f": {branch['rows']:,} of {rows:,} ({branch['rows'] / rows:.0%})" if rows else "")
 
 
-def _format_estimates(plan: str, estimates: dict[str, float]) -> str:
-    """Return what the plan costs, and what others would: of those that cost the same one is enough."""
+def _format_estimates(plan: str, estimates: dict[str, float]) -> Iterator[str]:
+    """Yield what the plan costs, and what others would: of those that cost the same one is enough."""
+    yield f"  estimated {format_time(estimates[plan])} per event: {PLANS.get(plan, plan)}"
     others = {cost: name for name, cost in reversed(estimates.items()) if cost != estimates[plan]}
-    against = "".join(f"; {PLANS.get(name, name)} {format_number(cost)}" for cost, name in reversed(others.items()))
-    return f"estimated {format_number(estimates[plan])} ns per event, {PLANS.get(plan, plan)}{against}"
+    if others:
+        named = (f"{format_time(cost)} with {PLANS.get(name, name)}" for cost, name in reversed(others.items()))
+        yield f"  against {', '.join(named)}"
 
 
 def _format_unit(name: str, unit: dict[str, Any]) -> Iterator[str]:

@@ -121,10 +121,10 @@ def _list_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
     if nodes:
         shared = sum(len(node["queries"]) > 1 for node in nodes)
         yield tile("joins and loops", f"{len(nodes):,}", f"{shared:,} shared among queries")
-    if plan["rows"]:
-        yield tile("rows of data", f"{plan['rows']:,}")
-    if "actual" in plan:
-        actual = plan["actual"]
+    actual = plan.get("actual")
+    if rows := actual["rows"] if actual else plan["rows"]:  # before a run, a sample may have told how many
+        yield tile("rows of data", f"{rows:,}")
+    if actual:
         rate = actual["rows"] / max(actual["seconds"], 1e-9)
         yield tile("ran in", f"{actual['seconds']:,.2f} s", f"{rate:,.0f} rows/s")
         yield tile("results", f"{sum(actual['results'].values()):,}")
