@@ -17,6 +17,7 @@ NUMBER = re.compile(r"-?[\d,]*\.?\d+")
 PURE = ("none", "prefix", "pairs", "stacks", "auto")
 WIDTH = 560
 LONG_RUN = "<!-- bench scale -->"
+PEERS = "`sequenceCount` and MATCH_RECOGNIZE answer another question"
 
 
 def read_table(page: str, start: str) -> list[dict[str, str]]:
@@ -79,7 +80,7 @@ def list_long_run(tables: str) -> Iterator[dict[str, Any]]:
 def list_peers(conclusions: str) -> Iterator[dict[str, Any]]:
     """Yield how many times as long as motet in process each way takes for `s2`, where it gives an answer."""
     yield {"way": "motet, in process", "times": 1.0}
-    own, *others = read_table(conclusions, "## Others on the same questions")
+    own, *others = read_table(conclusions, PEERS)
     speed = read_number(own["s2"])
     for row in others:
         number = read_number(row["s2"])
@@ -143,8 +144,8 @@ def draw_plans(rows: list[dict[str, Any]]) -> Any:
                 title="times as long as the best plan of the setting",
                 scale=alt.Scale(type="log", nice=False),
             ),
-            color=alt.Color("plan:N", title=None, sort=list(PURE)),
-            shape=alt.Shape("plan:N", title=None, sort=list(PURE)),
+            color=alt.Color("plan:N", title=None, scale=alt.Scale(domain=PURE)),
+            shape=alt.Shape("plan:N", title=None, scale=alt.Scale(domain=PURE)),
         )
         .properties(width=WIDTH - 160)
     )

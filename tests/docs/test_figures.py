@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import read_number, read_table
+from benchmarks.figures import PEERS, read_number, read_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -28,7 +28,7 @@ def measured(bench: str, column: str, **row: str) -> float:
 
 def slower(way: str) -> str:
     """Return how many times as long as motet in process a way takes for the question of the comparison."""
-    own, *others = read_table(CONCLUSIONS, "## Others on the same questions")
+    own, *others = read_table(CONCLUSIONS, PEERS)
     cell = next(row["s2"] for row in others if row["way"] == way)
     number = read_number(cell)
     if number is None:
