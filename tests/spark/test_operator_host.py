@@ -25,7 +25,7 @@ from motet.plans.execution import ExecutionRecord
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from motet.spark import host_process, operator_host
-from motet.spark.host_messages import PROGRAM, FeedReply, FeedRequest
+from motet.spark.host_messages import LOG, PROGRAM, FeedReply, FeedRequest
 from motet.spark.operator_host import OperatorHost
 from motet.spark.serialization import CachedPickle, table_to_ipc
 from motet.spark.stream import COUNTS, make_result_task
@@ -41,6 +41,7 @@ LAST = 2**52  # milliseconds: all windows have ended by then
 class Bucket:
     """What Spark's store has of a bucket."""
 
+    branch: str
     token: str = ""
     whole: int = 0
     changes: int = 0
@@ -48,7 +49,7 @@ class Bucket:
 
     def request(self, cached: CachedPickle[RunContext], branch: int, rows: pa.Table, watermark: int) -> FeedRequest:
         return FeedRequest(
-            cached.name, branch, f"bucket {branch}", {}, self.token, self.whole, self.changes, watermark,
+            cached.name, branch, f"{self.branch}/0", {}, self.token, self.whole, self.changes, watermark,
             [table_to_ipc(rows)] if len(rows) else [],
         )  # fmt: skip
 
@@ -67,7 +68,7 @@ class Simulation:
     def __init__(self, workload: Workload, schema: pa.Schema) -> None:
         self.workload, self.schema = workload, EventSchema(schema)
         self.start("prefix")
-        self.buckets = [Bucket() for _ in self.cached.value.program.all_branches]
+        self.buckets = [Bucket(branch.name) for branch in self.cached.value.program.all_branches]
         self.asked: list[str] = []
 
     def start(self, optimizer: Any) -> None:
@@ -160,6 +161,21 @@ def test_operators_that_nobody_feeds_are_dropped() -> None:
     host.drop_idle()
     assert not host.operators
     assert not host.programs
+
+
+def test_operators_of_branches_that_are_gone_are_dropped_at_once() -> None:
+    other = PAIRS.replace("pairs", "all").replace("GROUP BY k", "")
+    simulation, host = Simulation(parse(f"{PAIRS}\n{other}"), COLUMNS), OperatorHost()
+    simulation.feed(host, rows((1, "A", 1)), 0)
+    assert len(host.operators) == 2
+    simulation.workload = parse(PAIRS)
+    simulation.start("prefix")
+    simulation.buckets = [next(bucket for bucket in simulation.buckets if "k" in bucket.branch)]
+    simulation.feed(host, rows((2, "B", 1)), 0)
+    found = simulation.results(simulation.feed(host, rows(), LAST))
+    assert found["COUNT(*)"].to_pylist() == [1]
+    assert list(host.operators) == [(simulation.cached.name, f"{simulation.buckets[0].branch}/0")]
+    assert LOG not in simulation.asked, "the state was taken over"
 
 
 def test_hosts_are_processes_that_end_with_their_parent(tmp_path: Path) -> None:

@@ -142,7 +142,8 @@ def _to_micros(column: Any, time_unit: str) -> pa.Array:
         if isinstance(column, pa.Array)
         else (column.cast(pa.float64()).to_numpy())
     )
-    micros = np.rint(values / 1000 if time_unit == "ns" else values * TICKS[time_unit])
+    with np.errstate(over="ignore"):
+        micros = np.rint(values / 1000 if time_unit == "ns" else values * TICKS[time_unit])
     usable = np.abs(micros) < MAX_MICROS  # False for NaN
     return pa.array(np.where(usable, micros, 0).astype(np.int64), mask=~usable)
 

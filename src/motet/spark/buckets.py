@@ -42,6 +42,11 @@ class Buckets:
         return next(name for name in candidates if hash_text(name) % self.number == partition)
 
 
+def find_branch(bucket: str) -> str:
+    """Return the name of the branch that a bucket is of."""
+    return bucket.rpartition("/")[0]
+
+
 def choose_buckets(session: SparkSession, asked: int | None) -> Buckets:
     """Return as many buckets as asked for, or as there are state partitions."""
     return Buckets(asked or min(int(session.conf.get("spark.sql.shuffle.partitions") or 1), MAX_BUCKETS))

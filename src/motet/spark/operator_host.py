@@ -6,6 +6,7 @@ state goes on; one that has missed some micro-batches is fed them from the log; 
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 import uuid
@@ -33,7 +34,7 @@ from motet.engine.live import (
 )
 from motet.errors import RunError
 from motet.kernels.tables import MIN_TIME
-from motet.spark.buckets import hash_text
+from motet.spark.buckets import find_branch, hash_text
 from motet.spark.host_messages import (
     CONTRIBUTIONS,
     LATE,
@@ -132,6 +133,17 @@ class OperatorHost:
         self.operators = {key: hosted for key, hosted in self.operators.items() if hosted.used > since}
         names = {program for program, _ in self.operators}
         self.programs = {name: program for name, program in self.programs.items() if name in names}
+        gc.collect()  # operators refer to themselves, and Python would keep such garbage for long
+
+    def _load_program(self, name: str, ask: Ask) -> None:
+        """Ask for a program that is new here, and drop the operators of branches that it does not have: their state
+        is removed too.
+        """
+        program: CachedPickle[RunContext] = ask(PROGRAM)
+        branches = {branch.name for branch in program.value.program.all_branches}
+        self.operators = {key: each for key, each in self.operators.items() if find_branch(key[1]) in branches}
+        self.drop_idle()
+        self.programs[name] = program
 
     def _find_operator(self, request: FeedRequest, ask: Ask) -> HostedOperator:
         """Return an operator that agrees with the stored state; nobody else has it any more."""
@@ -139,8 +151,7 @@ class OperatorHost:
         if own is not None and own.token == request.token:
             return own
         if request.program not in self.programs:
-            self.drop_idle()
-            self.programs[request.program] = ask(PROGRAM)
+            self._load_program(request.program, ask)
         # A context of its own: what one bucket sees is no drift from what another one does.
         context = RunContext(self.programs[request.program].value.program)
         operator = create_operator(context, request.branch, request.start_times)

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from motet.spark.buckets import find_branch
 from motet.spark.host_messages import PROGRAM, RESULTS, FeedReply, FeedRequest
 from motet.spark.serialization import CachedPickle
 from motet.spark.state_store import BucketStore
@@ -59,7 +60,7 @@ class BucketProcessor(StatefulProcessor):
         yield from self._advance(key[0], [], timerValues.getCurrentWatermarkInMs(), fired=True)
 
     def _advance(self, bucket: str, blobs: list[bytes], watermark_ms: int, *, fired: bool) -> Iterator[pd.DataFrame]:
-        branch = self.branches.get(bucket.rpartition("/")[0])
+        branch = self.branches.get(find_branch(bucket))
         if branch is None:  # its queries are gone
             self.store.clear()
             return
