@@ -163,3 +163,10 @@ def test_a_file_that_is_no_text_or_no_file_is_an_error_of_data(tmp_path: Path) -
         read(tmp_path / "binary.motet")
     with pytest.raises(DataError, match="cannot read"):
         read(tmp_path)
+
+
+def test_definitions_stand_on_one_line_with_others() -> None:
+    definitions = "EVENT x AS type = 'A' AND n > 1 EVENT EVENT AS n < 1"
+    workload = parse(f"{definitions} QUERY q PATTERN x, EVENT e WITHIN 1 s EVENT y AS n = 1")
+    assert [definition.name for definition in workload.definitions] == ["x", "EVENT", "y"]
+    assert workload["q"].pattern == Seq((Event("x"), Event("EVENT", "e")))

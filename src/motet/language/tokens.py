@@ -228,6 +228,8 @@ def _classify_opening(context: _WordContext) -> tuple[str, int] | None:
     follows_all = context.type_before not in _INCOMPLETE and following in _NAMES
     if context.word == "query" and follows_all and (context.starts_line or context.clause_after(2)):
         return "QUERY", 1
+    if context.token == "EVENT" and follows_all and context.word_after(2) == "as":
+        return "EVENT", 1
     if not context.can_open:
         return None
     if context.word == "query" and context.token.isupper():
