@@ -146,6 +146,7 @@ def test_measures_that_have_no_meaning_are_refused(measure: str, message: str) -
         ("x + A.x", "true or false"),
         ("CONCAT(s, A.s) = 'ab'", "values of several rows"),
         ("s || A.s = 'ab'", "values of several rows"),
+        ("DATEDIFF('day', A.x, x) = 1", "subtract the times, as in B.at"),
         ("s LIKE A.s", "values of several rows"),
         ("x % (A.x + 0.5) = 1", "takes whole numbers"),
         ("NULLIF(s, A.x) = 1", "cannot be compared"),

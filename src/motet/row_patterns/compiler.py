@@ -26,6 +26,18 @@ _SKIPS = {
 _OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "%", "negative", "positive", "brackets")
 # Functions that are comparisons and choices between their arguments, by how many they take (0: any number).
 _CHOICES = {"IFNULL": 2, "NULLIF": 2, "IF": 3, "MOD": 2, "GREATEST": 0, "LEAST": 0}
+# Functions of two times, in several engines.
+_DIFFERENCES = (
+    "DATEDIFF",
+    "DATE_DIFF",
+    "DATESUB",
+    "DATE_SUB",
+    "TIMEDIFF",
+    "TIMESTAMPDIFF",
+    "AGE",
+    "EXTRACT",
+    "DATE_PART",
+)
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 # Columns that matching gives are named as no column is, so that a subquery of MEASURES cannot read them by mistake.
 HIDDEN = "motet_hidden_"
@@ -427,12 +439,12 @@ class _Drafter:
                 pass
             case kind if kind not in _OPERATORS and kind not in _COMPARISONS:
                 shown = f"{node.value}(...)" if kind == "call" else "this expression"
-                raise self.error_at_node(
-                    node,
-                    f"{shown} takes values of several rows, which cannot be evaluated while matching",
-                    "between rows there are + - * / %, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE, NULLIF, "
-                    "GREATEST, LEAST and ABS",
-                )
+                hint = "between rows there are + - * / %, comparisons, AND, OR, NOT, IN, BETWEEN, CASE, COALESCE, "
+                hint += "NULLIF, GREATEST, LEAST and ABS"
+                if node.value in _DIFFERENCES:
+                    hint = "subtract the times, as in B.at - A.at <= INTERVAL '5' MINUTE"
+                message = f"{shown} takes values of several rows, which cannot be evaluated while matching"
+                raise self.error_at_node(node, message, hint)
         op = node.value.lower() if node.kind == "call" else node.kind
         return ConditionPart(op, node, tuple(self.read_part(part, variable) for part in parts))
 
