@@ -118,7 +118,7 @@ def test_the_kernel_of_a_notebook_shows_a_bar() -> None:
         f"progress.NotebookBar.close = close\nimport motet\nmotet.ask(events, {COUNT!r}, progress=True)",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(notebook, timeout=300).execute()
+    nbclient.NotebookClient(notebook, timeout=1200).execute()
     stays, cleared = notebook.cells[2].outputs, notebook.cells[3].outputs
     bar, answer = (output.data["text/html"] for output in stays)
     assert '<progress value="4" max="4"' in bar

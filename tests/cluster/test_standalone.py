@@ -98,7 +98,7 @@ def start_application(api: str, folder: Path, cluster: Cluster, archive: Path) -
     application = Application(api, folder, cluster, archive)
     try:
         yield application
-        application.process.communicate(timeout=600)
+        application.process.communicate(timeout=1800)
         assert application.process.returncode == 0, application.describe()
     finally:
         application.process.kill()
@@ -193,7 +193,7 @@ def test_a_script_by_spark_submit_gives_the_rows_of_one_process(
         submit += ["--conf", f"{name}={value}"]
     arguments = [str(datasets.path("nyc_flights")), "examples/flights.motet", str(tmp_path / "found.parquet")]
     environment = clean_environment(SPARK_LOCAL_IP="127.0.0.1")
-    shown = run([*submit, str(script), *arguments], cwd=ROOT, env=environment, timeout=600)
+    shown = run([*submit, str(script), *arguments], cwd=ROOT, env=environment, timeout=1800)
     expected = motet.run(datasets.load("nyc_flights"), ROOT / "examples" / "flights.motet")
     found = pq.read_table(tmp_path / "found.parquet").select(expected.column_names).cast(expected.schema)
     assert_same_results(found, expected)
@@ -209,7 +209,7 @@ def test_the_command_line_runs_there(cluster: Cluster, wheel_python: Path, archi
     command += ["--master", cluster.url, "--output", "found.parquet", "--conf", f"spark.archives={archive}#environment"]
     command += ["--conf", "spark.pyspark.python=./environment/bin/python", "--conf", "spark.executor.memory=512m"]
     command += ["--conf", "spark.cores.max=1"]  # one executor starts sooner than two
-    run(command, cwd=tmp_path, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=600)
+    run(command, cwd=tmp_path, env=clean_environment(SPARK_LOCAL_IP="127.0.0.1"), timeout=1800)
     assert_same_results(*read_results(tmp_path / "found.parquet", events))
 
 
@@ -233,7 +233,7 @@ def test_an_executor_is_killed_in_a_stream_of_the_command_line(
         assert process.poll() is None, process.communicate()[1][-4000:]
         time.sleep(0.02)
     cluster.kill_executor()
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate(timeout=1800)
     assert process.returncode == 0, out[-2000:] + err[-4000:] + cluster.logs[-6000:]
     files = ds.dataset(list_sink_files(tmp_path / "found")).to_table()
     pq.write_table(files, tmp_path / "found.parquet")

@@ -94,7 +94,7 @@ def port() -> Iterator[int]:
     ],
 )
 def test_the_server_answers_any_request_line(port: int, request_line: str, host: str, status: int) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=300) as client:
         text = f"{request_line}\r\nHost: {host}\r\n\r\n"
         client.sendall(text.encode("utf-8", "surrogateescape"))
         client.settimeout(30)
@@ -142,7 +142,7 @@ def test_rows_of_repeated_tasks_are_counted_once(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     environment["PYTHONPATH"] = os.pathsep.join((str(Path(motet.__file__).parents[1]), str(root)))
     command = [sys.executable, "-m", "tests.faults.repeated_tasks", str(tmp_path)]
-    ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=600)
+    ended = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=1800)
     assert ended.returncode == 0, ended.stderr[-3000:]
     found = json.loads(ended.stdout.splitlines()[-1])
     batch = {"rows": 800, "null_times": 0, "null_types": 16, "set_aside": 16, "overflows": 0, "results": 116}

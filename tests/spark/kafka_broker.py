@@ -86,7 +86,7 @@ def broker(folder: Path, java: str) -> Iterator[str]:
 
 
 def await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while time.monotonic() < until:
         assert process.poll() is None, "the broker ended at once"
         with socket.socket() as probe:

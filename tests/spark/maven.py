@@ -33,7 +33,7 @@ def run_maven(*arguments: str) -> None:
     if shutil.which("mvn") is None:
         pytest.skip("no Maven (mvn) to fetch jars with")
     try:
-        done = subprocess.run(["mvn", "-q", "-B", *arguments], capture_output=True, text=True, timeout=240)
+        done = subprocess.run(["mvn", "-q", "-B", *arguments], capture_output=True, text=True, timeout=1200)
     except subprocess.TimeoutExpired:
         pytest.skip("Maven Central did not answer within 4 minutes")
     if done.returncode:

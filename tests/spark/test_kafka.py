@@ -67,6 +67,6 @@ def test_events_from_a_topic_give_results_to_a_topic(tmp_path: Path) -> None:
     with broker(tmp_path, str(find_java_home() / "bin" / "java")) as address:
         done = subprocess.run(
             [sys.executable, "-c", PROGRAM, address, str(tmp_path), *jars],
-            capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment,
+            capture_output=True, text=True, timeout=1200, cwd=tmp_path, env=environment,
         )  # fmt: skip
     assert done.stdout.endswith("all the same\n"), (done.stdout + done.stderr)[-4000:]

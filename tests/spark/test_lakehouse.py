@@ -109,6 +109,6 @@ def test_a_stream_between_tables_whose_driver_is_killed_gives_each_row_once(lake
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     last = lakehouse.start_stream()
-    said, _ = last.communicate(timeout=600)
+    said, _ = last.communicate(timeout=1800)
     assert last.returncode == 0, said[-4000:]
     lakehouse.run("compare")

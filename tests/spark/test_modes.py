@@ -75,6 +75,6 @@ def run_apart(*arguments: str, folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
     environment["PYTHONPATH"] = os.pathsep.join([str(Path(motet.__file__).parents[1]), str(ROOT)])
     done = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=400, cwd=folder, env=environment
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=1800, cwd=folder, env=environment
     )
     assert done.stdout.endswith("all the same\n"), (done.stdout + done.stderr)[-4000:]

@@ -87,7 +87,7 @@ def _catch_up(service: StreamService, rows: int) -> None:
 
 
 def _wait_for(reached: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while not reached() and time.monotonic() < until:
         time.sleep(0.05)
     assert reached()

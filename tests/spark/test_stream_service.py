@@ -178,7 +178,7 @@ def test_made_up_rows_go_to_the_console(tmp_path: Path, spark: SparkSession) -> 
     options = Options(checkpoint=str(tmp_path / "state"), watermark="1 second")
     service = StreamService(spark, StreamJob(source, StreamSink("console"), options), file, print, print)
     try:
-        until = time.monotonic() + 120
+        until = time.monotonic() + 600
         while service.monitor.metrics.results["pairs"] == 0 and time.monotonic() < until:
             assert service.query.exception() is None
             time.sleep(0.2)
@@ -226,13 +226,13 @@ def test_signals_stop_it_with_a_line_and_nothing_of_sparks_is_said(folder: Folde
         process = subprocess.Popen(
             [sys.executable, "-m", "motet", *map(str, arguments)], env=environment, stderr=subprocess.PIPE, text=True
         )
-        until = time.monotonic() + 300
+        until = time.monotonic() + 600
         # The second micro-batch reports the windows that the first one ended.
         while len(list((tmp_path / "state" / "commits").glob("[0-9]*"))) < before + 2 and time.monotonic() < until:
             assert process.poll() is None
             time.sleep(0.1)
         process.send_signal(number)
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
         assert process.returncode == 0
         assert re.fullmatch(
             rf"stopped after \d+ micro-batche?s?: a start with --checkpoint {tmp_path}/state goes on from here\n", said

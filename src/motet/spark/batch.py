@@ -66,8 +66,8 @@ MAX_SAMPLE_ROWS = 1_000_000
 # If a branch takes more than this share of the rows, all of them go to its tasks, which count those that are set aside:
 # that costs less than to have Spark observe them, unless it would bring mostly rows of no use.
 COUNT_IN_TASKS_ABOVE = 0.5
-# Seconds that the metrics of an action may take to arrive.
-METRICS_TIMEOUT = 10.0
+# Seconds that the metrics of an action may take to arrive where the driver is busy.
+METRICS_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
