@@ -46,7 +46,7 @@ def print_relation(console: Console, rows: pa.Table, limit: int | None) -> None:
 def _say_hidden(console: Console, rows: int, limit: int | None) -> None:
     hidden = rows - (rows if limit is None else limit)
     if hidden > 0:
-        console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]")
+        console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]\n")
 
 
 def _build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:
