@@ -1,4 +1,4 @@
-"""README states no figure of speed that the tables of benchmarks do not have."""
+"""README and the page of streams state no figure of speed that the tables of benchmarks do not have."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from benchmarks.figures import PEERS, read_number, read_table
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
+STREAMS = (ROOT / "docs" / "streaming.md").read_text()
 TABLES = (ROOT / "docs" / "benchmark-tables.md").read_text()
 CONCLUSIONS = (ROOT / "docs" / "benchmarks.md").read_text()
 
@@ -83,3 +84,16 @@ def test_flink_gives_no_answer_and_esper_takes_longer() -> None:
     times = [read_number(row["times"]) for row in read_table(CONCLUSIONS, "**Engines for detection.**")]
     known = [each for each in times if each is not None]
     assert rows["Esper"].endswith(f"{min(known):.0f} to {max(known):.0f} times the CPU time")
+
+
+def test_micro_batches() -> None:
+    cases = (
+        "100 queries, the same",
+        "100 queries of all kinds, the same",
+        "100 queries, one row",
+        "100 queries, no row, windows that end",
+        "1,000,000 keys, 1 % active",
+    )
+    for row, case in zip(read_table(STREAMS, "## How fast"), cases, strict=True):
+        assert row["ms"] == f"{measured('streaming', 'ms', **{'micro-batch': case}):,.0f}"
+        assert row["against"].startswith(f"{measured('streaming', 'ratio', **{'micro-batch': case}):.2f} times")
