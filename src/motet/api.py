@@ -49,7 +49,7 @@ from motet.pipeline import (
 from motet.plans.execution import Execution, ExecutionRecord
 from motet.row_patterns.duckdb_engine import DuckdbEngine
 from motet.row_patterns.statement import read_statement, run_statement
-from motet.schema import EventSchema, readable_type
+from motet.schema import EventSchema, make_readable
 from motet.statistics.model import Statistics
 from motet.statistics.profile import profile as profile_table
 
@@ -323,7 +323,7 @@ def live(
     settled = resolve_options("live", options, keywords)
     settled = replace(settled, mode=settled.mode or "append")
     columns = _columns_of(events, settled)
-    schema = make_schema(pa.schema([each.with_type(readable_type(each.type)) for each in columns]), settled)
+    schema = make_schema(make_readable(columns, "the table of events"), settled)
 
     def convert(rows: Any) -> pa.Table:
         table = prepare_table(as_table(rows), settled)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -290,9 +291,30 @@ def plain_type(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
+def make_readable(schema: pa.Schema, origin: str) -> pa.Schema:
+    """Return the columns with the types as which they are read.
+
+    Raises:
+        DataError: A column holds values of several types.
+    """
+    for field in schema:
+        if pa.types.is_union(field.type):
+            raise DataError(
+                f"column {field.name!r} of {origin} holds values of several types ({field.type}), which nothing can be "
+                f"computed with: leave it out"
+            )
+    return pa.schema([pa.field(field.name, readable_type(field.type)) for field in schema])
+
+
 def readable_type(data_type: pa.DataType) -> pa.DataType:
-    """Return the type as which a column is read: texts and lists in the layouts that all of Arrow's functions take."""
+    """Return the type as which a column is read: one in a layout that all of Arrow's functions take. Extensions are
+    read as what they are stored as.
+    """
     types = pa.types
+    if isinstance(data_type, pa.BaseExtensionType):
+        return readable_type(data_type.storage_type)
+    if types.is_run_end_encoded(data_type):
+        return readable_type(data_type.value_type)
     if types.is_dictionary(data_type):
         values = readable_type(data_type.value_type)
         return data_type if values == data_type.value_type else pa.dictionary(pa.int32(), values)
@@ -300,13 +322,43 @@ def readable_type(data_type: pa.DataType) -> pa.DataType:
         return pa.string()
     if types.is_binary_view(data_type):
         return pa.binary()
+    if types.is_float16(data_type):
+        return pa.float32()
+    if types.is_decimal32(data_type) or types.is_decimal64(data_type):
+        return pa.decimal128(data_type.precision, data_type.scale)
     if types.is_list(data_type) or types.is_list_view(data_type):
         return pa.list_(readable_type(data_type.value_type))
     if types.is_large_list(data_type) or types.is_large_list_view(data_type):
         return pa.large_list(readable_type(data_type.value_type))
+    if types.is_fixed_size_list(data_type):
+        return pa.list_(readable_type(data_type.value_type), data_type.list_size)
+    if types.is_map(data_type):
+        return pa.map_(readable_type(data_type.key_type), readable_type(data_type.item_type))
     if types.is_struct(data_type):
         return pa.struct([pa.field(field.name, readable_type(field.type)) for field in data_type])
     return data_type
+
+
+def to_readable(column: Any, data_type: pa.DataType) -> Any:
+    """Convert a column to the type as which it is read."""
+    if column.type == data_type:
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([to_readable(chunk, data_type) for chunk in column.chunks], data_type)
+    types = pa.types
+    if types.is_run_end_encoded(column.type):
+        return to_readable(pc.run_end_decode(column), data_type)
+    if types.is_struct(column.type) and types.is_struct(data_type):
+        fields = [to_readable(pc.struct_field(column, [at]), field.type) for at, field in enumerate(data_type)]
+        return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=pc.is_null(column))
+    if types.is_list_view(column.type) or types.is_large_list_view(column.type):
+        # Arrow's own cast makes lists without their last offset.
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
+        lists, kind = (pa.ListArray, pa.int32()) if types.is_list(data_type) else (pa.LargeListArray, pa.int64())
+        values = to_readable(column.flatten(), data_type.value_type)
+        return lists.from_arrays(offsets.cast(kind), values, data_type, mask=pc.is_null(column))
+    return pc.cast(column, data_type)
 
 
 def column_kind(data_type: pa.DataType) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,6 +25,9 @@ MATCHES = "RETURN a.x AS x PATTERN SEQ(A a, B) WITHIN 10 s"
 # Microseconds that no window can be added to, and the last that it can.
 OUTSIDE = [-(2**63), 2**63 - 1, 2**62, 2**62 + 1, -(2**62), 2**61, -(2**61)]
 INSIDE = [2**61 - 1, 1 - 2**61]
+
+
+ENGINES: tuple[Literal["local", "oracle"], ...] = ("local", "oracle")
 
 
 def events_at(times: pa.Array) -> pa.Table:
@@ -123,6 +128,61 @@ def test_other_keys_give_the_answer_of_the_oracle(keys: pa.Array) -> None:
     ):
         found, expected = (library.run(table, query, engine=engine) for engine in ("local", "oracle"))  # type: ignore[call-overload]
         assert found.to_pylist() == expected.to_pylist()
+
+
+LAYOUTS = {
+    "list view": (pa.array([[1], [2, 3], None], pa.list_view(pa.int64())), pa.list_(pa.int64())),
+    "view of texts": (
+        pa.array([["a"], [], ["b", None]], pa.large_list_view(pa.string_view())),
+        pa.large_list(pa.string()),
+    ),
+    "fields": (
+        pa.array(
+            [{"f": [1, 2], "g": 0.5}, None, {"f": None, "g": None}],
+            pa.struct({"f": pa.list_view(pa.uint8()), "g": pa.float16()}),
+        ),
+        pa.struct({"f": pa.list_(pa.uint8()), "g": pa.float32()}),
+    ),
+    "half": (pa.array([0.5, 1.5, None], pa.float16()), pa.float32()),
+    "pairs of halves": (pa.array([[0.5, 1.0]] * 3, pa.list_(pa.float16(), 2)), pa.list_(pa.float32(), 2)),
+    "map": (pa.array([[("a", 1)], None, []], pa.map_(pa.string_view(), pa.int64())), pa.map_(pa.string(), pa.int64())),
+    "decimal32": (pa.array([Decimal("0.5"), Decimal(2), None], pa.decimal32(5, 1)), pa.decimal128(5, 1)),
+    "decimal64": (pa.array([Decimal("0.25"), Decimal(2), None], pa.decimal64(15, 2)), pa.decimal128(15, 2)),
+    "runs": (pa.array(["a", "a", None], pa.run_end_encoded(pa.int32(), pa.string())), pa.string()),
+    "uuid": (pa.array([b"0123456789abcdef"] * 2 + [None], pa.uuid()), pa.binary(16)),
+    "json": (pa.array(["{}", "[1]", None], pa.json_()), pa.string()),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_columns_of_any_layout_are_read_as_what_they_hold(tmp_path: Path, layout: str) -> None:
+    column, kind = LAYOUTS[layout]
+    table = events_at(pa.array([1, 2, 3])).append_column("s", column)
+    found = library.run(table, "RETURN a.s AS s, a PATTERN OR(A, B) a WITHIN 10 s").sort_by("start")
+    values = column.cast(column.type.storage_type) if isinstance(column.type, pa.BaseExtensionType) else column
+    assert found["s"].to_pylist() == [row["s"] for row in found["a"].to_pylist()] == values.to_pylist()
+    assert found.schema.field("s").type == kind
+    found.validate(full=True)
+    chunked = pa.concat_tables([table.slice(0, 1), table.slice(1, 0), table.slice(1)])
+    assert library.run(chunked, "RETURN a.s AS s PATTERN OR(A, B) a WITHIN 10 s")["s"].to_pylist() == values.to_pylist()
+    live = library.live(table, "RETURN a.s AS s PATTERN OR(A, B) a WITHIN 10 s")
+    assert pa.concat_tables([live.feed(table), live.finish()])["s"].to_pylist() == values.to_pylist()
+    feather.write_feather(table, tmp_path / "e.arrow", compression="uncompressed")
+    read = library.run(tmp_path / "e.arrow", "RETURN a.s AS s PATTERN OR(A, B) a WITHIN 10 s")
+    assert read["s"].to_pylist() == values.to_pylist()
+    if pa.types.is_nested(column.type):
+        return
+    query = "RETURN COUNT(*) PATTERN OR(A, B) GROUP BY s WITHIN 10 s SLIDE 10 s"
+    groups = [library.run(table, query, engine=engine).select(["s", "COUNT(*)"]).to_pylist() for engine in ENGINES]
+    assert groups[0] == groups[1]
+
+
+def test_a_column_of_several_types_is_refused() -> None:
+    union = pa.UnionArray.from_sparse(pa.array([0, 1, 0], pa.int8()), [pa.array([1, 2, 3]), pa.array(["a", "b", "c"])])
+    table = events_at(pa.array([1, 2, 3])).append_column("s", union)
+    with pytest.raises(DataError, match="column 's' of the table of events holds values of several types"):
+        library.run(table, COUNT)
+    assert library.run(table.drop_columns(["s"]), COUNT).num_rows == 1
 
 
 def test_large_whole_numbers_in_min_and_max() -> None:

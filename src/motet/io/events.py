@@ -49,7 +49,7 @@ from motet.model.names import list_events
 from motet.model.query import Aggregate, Computed, Workload
 from motet.model.validate import find_problems
 from motet.options import Options
-from motet.schema import can_be_type, format_types, readable_type
+from motet.schema import can_be_type, format_types, make_readable, to_readable
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -110,7 +110,7 @@ class EventSource:
     def _convert_column(self, column: pa.Array, field: pa.Field) -> pa.Array:
         if field.name == self.time:
             return convert_times(column, field.type, self.time, self.options.time_unit, self.origin)
-        return column if column.type == field.type else pc.cast(column, field.type)
+        return to_readable(column, field.type)
 
 
 def open_events(
@@ -175,7 +175,7 @@ def make_source(
 ) -> EventSource:
     """Return a source of what files, a dataset or a table hold, with the columns as they are."""
     num_rows = content.count_rows() if kind in (PARQUET, ARROW) and not isinstance(content, pa.Table) else None
-    schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in content.schema])
+    schema = make_readable(content.schema, origin)
     return EventSource(origin, files, kind, schema, options.time, options.type, content, num_rows, options, base)
 
 
@@ -195,7 +195,7 @@ def select_columns(source: EventSource, types: Collection[str] | None = None) ->
     found = source.content.schema
     _require_time_and_type(source.content, options, origin, kind, types)
     typed = _resolve_type_column(found, options.type, origin)
-    schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in typed])
+    schema = make_readable(typed, origin)
     with translate_read_errors(origin, found.names):
         first = combine_column(_read_first_rows(source.content, [options.time]).column(0))
     time = choose_time_type(first, options.time, options.time_unit, origin)
@@ -206,9 +206,10 @@ def prepare_table(table: pa.Table, options: Options, origin: str = "the table of
     """Return a table with the columns that `select` makes of it, and times that are text or floating as timestamps."""
     if options.select:
         table = SelectedColumns(table, tuple(options.select)).table()
-    schema = pa.schema([pa.field(field.name, readable_type(field.type)) for field in table.schema])
+    schema = make_readable(table.schema, origin)
     if not schema.equals(table.schema):
-        table = table.cast(schema)
+        columns = [to_readable(column, field.type) for column, field in zip(table.columns, schema, strict=True)]
+        table = pa.table(columns, schema=schema)
     if options.type in table.column_names:
         typed = _resolve_type_column(table.schema, options.type, origin)
         table = table if typed is table.schema else table.cast(typed)
