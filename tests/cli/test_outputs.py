@@ -338,6 +338,45 @@ def test_a_plan_is_written_to_a_device_too(motet: Motet, queries: Path) -> None:
     assert "SEQ(A a, B b)" in motet("plan", queries, "--output", "-").stdout
 
 
+VALUES = {pa.uuid(): b"0123456789abcdef", pa.month_day_nano_interval(): pa.MonthDayNano([1, 2, 3])}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "refused"),
+    [
+        ("out.parquet", pa.month_day_nano_interval(), "results have a type that parquet does not"),
+        ("out/", pa.month_day_nano_interval(), "results have a type that parquet does not"),
+        ("out.csv", pa.month_day_nano_interval(), None),
+        ("out.jsonl", pa.month_day_nano_interval(), None),
+        ("out.duckdb", pa.decimal256(60, 0), "results have a type that duckdb does not"),
+        ("out.duckdb", pa.float16(), None),
+        ("out.csv", pa.uuid(), None),
+        ("out.jsonl", pa.uuid(), None),
+    ],
+    ids=str,
+)
+def test_a_type_that_a_format_does_not_have_is_refused_and_nothing_is_left(
+    motet: Motet, tmp_path: Path, name: str, kind: pa.DataType, refused: str | None
+) -> None:
+    """The results of the first query could be written."""
+    (tmp_path / "q.motet").write_text(
+        "QUERY counts RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 9 s\n"
+        "QUERY found RETURN b, b.s AS s PATTERN B b WITHIN 9 s"
+    )
+    value = VALUES.get(kind, 1)
+    column = pa.array([value] * 2, kind)
+    feather.write_feather(pa.table({"time": [1, 2], "type": ["A", "B"], "s": column}), tmp_path / "e.arrow")
+    before = {path.name for path in tmp_path.iterdir()}
+    outcome = motet("run", tmp_path / "q.motet", "--events", tmp_path / "e.arrow", "--output", f"{tmp_path}/{name}")
+    left = {path.name for path in tmp_path.iterdir()} - before
+    if refused is None:
+        assert (outcome.status, left) == (0, {name}), outcome.stderr
+    else:
+        assert (outcome.status, left) == (1, set()), outcome.stderr
+        assert refused in outcome.stderr
+        assert "--format arrow has all types" in outcome.stderr
+
+
 @pytest.mark.parametrize("format", ["table", "csv", "jsonl", "parquet", "arrow"])
 def test_a_window_that_ends_after_the_year_9999_is_written(motet: Motet, tmp_path: Path, format: str) -> None:
     (tmp_path / "q.motet").write_text(

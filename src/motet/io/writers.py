@@ -29,6 +29,7 @@ from motet.io.sql import connect, quote_identifier
 from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.values import format_iso_times, to_rows
 from motet.model.query import Workload
+from motet.schema import is_nested
 
 
 class OutputFormat(StrEnum):
@@ -161,7 +162,10 @@ class RelationWriter:
         self.held: list[pa.Table] = []
         self.writer: pq.ParquetWriter | pa.RecordBatchFileWriter | None = None
         if format is OutputFormat.PARQUET:
-            self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
+            try:
+                self.writer = pq.ParquetWriter(stream, schema, compression="zstd")
+            except pa.ArrowNotImplementedError as error:
+                raise _refuse_types(format, error) from error
         elif format is OutputFormat.ARROW:
             self.writer = pa.ipc.new_file(stream, schema)
         elif format is OutputFormat.CSV:
@@ -215,7 +219,7 @@ def open_writer(
     What is no folder yet is made one with `is_folder`.
     """
     if is_folder or target.is_dir():
-        with FolderWriter(target, schema, workload, format) as folder:
+        with FolderWriter.open(target, schema, workload, format) as folder:
             yield folder
     elif format is OutputFormat.DUCKDB:
         with DatabaseWriter(target, schema, workload) as database:
@@ -250,36 +254,35 @@ class ResultWriter(RelationWriter):
 class FolderWriter:
     """A writer of results to a folder: a file for each query, with its own columns, whole or not at all."""
 
-    def __init__(self, target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
-        self.target, self.schema, self.format = target, schema, format
-        self.columns = list(list_query_columns(workload))
-        names = [rows.query.name for rows in self.columns]
+    def __init__(self, writers: list[tuple[QueryColumns, RelationWriter]]) -> None:
+        self.writers = writers
+
+    @classmethod
+    @contextmanager
+    def open(cls, target: Path, schema: pa.Schema, workload: Workload, format: OutputFormat) -> Iterator[Self]:
+        """Open a file for each query in a folder, which is made if need be."""
+        columns = list(list_query_columns(workload))
+        names = [rows.query.name for rows in columns]
         bad = next((name for name in names if Path(name).name != name or name.startswith(".")), None)
         if bad is not None:
             raise DataError(f"no file can be called like query {bad!r}: rename it, or name a file with --output")
-
-    def __enter__(self) -> Self:
-        self.stack = ExitStack()
-        self.stack.enter_context(make_folder(self.target))
-        ending = "txt" if self.format is OutputFormat.TABLE else str(self.format)
-        self.writers = []
-        for rows in self.columns:
-            stream = self.stack.enter_context(open_output(self.target / f"{rows.query.name}.{ending}"))
-            own = rows.select_rows(self.schema.empty_table()).schema
-            self.writers.append(RelationWriter(stream, own, self.format))
-        return self
+        ending = "txt" if format is OutputFormat.TABLE else str(format)
+        writers = []
+        with ExitStack() as stack:
+            stack.enter_context(make_folder(target))
+            for rows in columns:
+                stream = stack.enter_context(open_output(target / f"{rows.query.name}.{ending}"))
+                writer = RelationWriter(stream, rows.select_rows(schema.empty_table()).schema, format)
+                stack.callback(writer.discard)
+                writers.append((rows, writer))
+            yield cls(writers)
+            for _, writer in writers:
+                writer.close()
 
     def write(self, results: pa.Table) -> None:
         """Write some results."""
-        for rows, writer in zip(self.columns, self.writers, strict=True):
+        for rows, writer in self.writers:
             writer.write(rows.select_rows(results))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for writer in self.writers:
-            writer.close() if kind is None else writer.discard()
-        self.stack.__exit__(kind, error, trace)
 
 
 class DatabaseWriter:
@@ -310,8 +313,12 @@ class DatabaseWriter:
         except duckdb.Error as error:
             raise DataError(f"{self.target} cannot be written as a DuckDB database: {first_line(error)}") from error
         self.session.execute("BEGIN")
-        for rows in self.columns:
-            self._add("CREATE OR REPLACE TABLE {} AS SELECT * FROM rows", rows, self.schema.empty_table())
+        try:
+            for rows in self.columns:
+                self._add("CREATE OR REPLACE TABLE {} AS SELECT * FROM rows", rows, self.schema.empty_table())
+        except duckdb.NotImplementedException as error:
+            self._end(commits=False)
+            raise _refuse_types(OutputFormat.DUCKDB, error) from error
         return self
 
     def write(self, results: pa.Table) -> None:
@@ -327,11 +334,18 @@ class DatabaseWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.session.execute("COMMIT" if kind is None else "ROLLBACK")
+        self._end(commits=kind is None)
+
+    def _end(self, *, commits: bool) -> None:
+        self.session.execute("COMMIT" if commits else "ROLLBACK")
         self.session.close()
-        if self.is_new and kind is not None:
+        if self.is_new and not commits:
             self.target.unlink(missing_ok=True)
         TEMPORARY.difference_update((self.target, self.target.with_name(f"{self.target.name}.wal")))
+
+
+def _refuse_types(format: OutputFormat, error: Exception) -> DataError:
+    return DataError(f"results have a type that {format} does not: {first_line(error)}; --format arrow has all types")
 
 
 def _is_database(file: Path) -> bool:
@@ -449,12 +463,12 @@ def flatten_columns(results: pa.Table) -> pa.Table:
     """Convert columns to what a csv cell can hold: times in ISO 8601, durations and bytes as in JSON, nested values as
     JSON.
     """
-    as_in_json = (pa.types.is_nested, pa.types.is_duration, pa.types.is_binary, pa.types.is_large_binary)
+    as_in_json = (pa.types.is_duration, pa.types.is_binary, pa.types.is_large_binary)
     for at, field in enumerate(results.schema):
         column = results.column(at)
         if pa.types.is_timestamp(field.type):
             results = results.set_column(at, field.name, format_iso_times(column))
-        elif any(is_type(field.type) for is_type in as_in_json):
+        elif is_nested(field.type) or any(is_type(field.type) for is_type in as_in_json):
             values = (to_json_value(row[""]) for row in to_rows(pa.table({"": column})))
             text = [v if v is None or isinstance(v, str) else json.dumps(v, ensure_ascii=False) for v in values]
             results = results.set_column(at, field.name, pa.array(text, pa.string()))
