@@ -93,7 +93,7 @@ class ShufflePlan:
                 found.setdefault(slice_of_key, []).append(table_from_ipc(blob.as_buffer()))
         for place, tables in found.items():
             # They arrive in any order; in that of their times there is less to sort.
-            tables.sort(key=lambda rows: int(read_times(rows.slice(0, 1), self.schema)[0]))
+            tables.sort(key=lambda rows: read_times(rows.slice(0, 1), self.schema).tolist())
             yield self._to_names(pa.concat_tables(tables)), (None, None) if place is None else bounds[place]
 
     @property
