@@ -180,6 +180,15 @@ def test_pairs_share_parts_in_the_middle_on_streams_too(optimizer: str) -> None:
     assert_same_results(pa.concat_tables(found), motet.run(pa.concat_tables(tables), text, time_unit="ms"))
 
 
+@pytest.mark.parametrize("windows", ["auto", "panes", "pairs", "stacks"])
+def test_windows_of_events_go_on_from_feed_to_feed(windows: str) -> None:
+    text = "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 3 EVENTS"
+    rows = pa.table({"time": list(range(24)), "type": list("ABCAABCB") * 3, "k": [0, 1, 1] * 8})
+    live = motet.live(rows.schema, text, windows=windows)
+    found = [*(live.feed(rows.slice(at, 5)) for at in range(0, 24, 5)), live.finish()]
+    assert_same_results(pa.concat_tables(found), motet.run(rows, text))
+
+
 def test_keys_are_counted_however_their_totals_are_kept() -> None:
     rows = pa.table({"time": [1, 2, 3], "type": ["A", "A", "B"], "k": [1, 2, 2]})
     for window in ("4 s SLIDE 4 s", "4 s", "4 EVENTS"):

@@ -27,9 +27,13 @@ Flags = NDArray[np.bool_]
 
 
 def can_keep_totals(program: Program, unit: Unit) -> bool:
-    """Return whether a unit's totals can be carried on; ranks of texts mean nothing beside other texts."""
+    """Return whether a unit's totals can be carried on.
+
+    Ranks of texts mean nothing beside other texts, and slots tell nothing of how many events their keys had.
+    """
     texts = {channel.column for compiled in unit.queries for channel in compiled.channels.extremes}
-    return not (texts & program.text_extremes)
+    is_counted = unit.strategy in SLOT_MODES and any(compiled.span.ranked for compiled in unit.queries)
+    return not (texts & program.text_extremes or is_counted)
 
 
 class UnitState:
