@@ -95,6 +95,16 @@ def test_a_bad_moment_of_a_file_is_said_once_and_the_queries_go_on(
     assert len(said) == 3  # another time, it is said again
 
 
+def test_nothing_starts_again_for_queries_in_another_order(watched: WatchedService, said: list[str]) -> None:
+    watched.file.write_text(FIRST + SECOND)
+    assert watched.reload_queries()
+    watched.file.write_text(f"-- moved\n{SECOND}\n\n{FIRST}")
+    assert not watched.reload_queries()
+    watched.file.write_text(SECOND)
+    assert watched.reload_queries()
+    assert [len(program.workload.queries) for program in watched.starts] == [1, 2, 1]
+
+
 def test_a_file_that_is_being_written_is_taken_up_when_it_is_whole(
     watched: WatchedService, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,7 +222,7 @@ class StreamService:
         """
         try:
             workload = read(self.file)
-            if workload == self.program.workload:
+            if _ask_the_same(workload, self.program.workload):
                 self.last_rejection = ""
                 return False
             time.sleep(POLL_SECONDS)
@@ -295,3 +295,9 @@ class StreamService:
         query = self.job.sink.start(stream, {"availableNow": True} if self.job.once else trigger, self.show)
         self.monitor.follow_run(self._query_names(), str(query.runId), change)
         return query
+
+
+def _ask_the_same(one: Workload, other: Workload) -> bool:
+    """Return whether workloads have the same queries and types, in any order: then nothing has to start again."""
+    pairs = ((one.queries, other.queries), (one.definitions, other.definitions))
+    return all(len(own) == len(others) and all(each in others for each in own) for own, others in pairs)
