@@ -20,6 +20,7 @@ from motet.engine.encode import Ints
 from motet.kernels.expressions import Stack
 from motet.kernels.match_filter import (
     SKIP_TILL_ANY,
+    SKIP_TILL_NEXT,
     KeyedEvents,
     MatchContext,
     Matches,
@@ -31,6 +32,7 @@ from motet.kernels.match_filter import (
     sort_steps,
 )
 from motet.kernels.operators import MatchOutput, flatten_bindings
+from motet.kernels.order import rank_events
 from motet.kernels.ragged import merge_rows, row_numbers
 from motet.plans.detect.build import PlannedAlternative
 from motet.plans.detect.nodes import JoinNode, LoopNode, PathScanNode, column_items
@@ -127,7 +129,10 @@ class MatchFilter:
         self.conditions = build_query_conditions(self.query, self.codes, self.runner.expressions.code)
         self.absences = self.runner.absences_of(self.query.absent)
         self.rules = build_rules(self.query, self.planned, self.codes, encoded.classes)
-        self.partition = KeyedEvents(encoded.offsets, encoded.time, encoded.enter, encoded.leave, encoded.klass)
+        enter, leave = encoded.enter, encoded.leave
+        if self.rules.policy == SKIP_TILL_NEXT:  # events are not ranked for it, only those that it passes over here
+            enter, leave = rank_events(encoded.time, encoded.offsets)
+        self.partition = KeyedEvents(encoded.offsets, encoded.time, enter, leave, encoded.klass)
         self.is_needed = bool(
             len(self.planned.residual)
             or len(self.planned.deferred)

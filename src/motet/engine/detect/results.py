@@ -59,7 +59,7 @@ class LayoutBuilder:
         program, sink = self.program, found.sink[rows]
         sinks = self.plan.plain_sinks
         is_one = bool(sink[0] == sink[-1] and (sink == sink[0]).all())
-        first, last = (times.copy() if isinstance(rows, slice) else times[rows] for times in (found.first, found.last))
+        first, last = (copy_rows(times, rows) for times in (found.first, found.last))
         columns: dict[str, Any] = {
             "query": pa.repeat(sinks.names[int(sink[0])], len(sink)) if is_one else sinks.names.take(pa.array(sink)),
             "start": program.schema.from_microseconds(first),
@@ -91,8 +91,29 @@ def _time_order(sink: NDArray[np.int32], first: Ints, last: Ints) -> Ints:
 def take_values(column: pa.Array, rows: Ints) -> pa.Array:
     """Return the values of a column at some rows. Numbers without nulls are taken by numpy, in a third of the time."""
     if column.null_count == 0 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return pa.array(column.to_numpy().take(rows))
+        values = column.to_numpy()
+        buffer, out = allocate_column(len(rows), values.dtype)
+        values.take(rows, out=out, mode="clip")  # which writes to `out` at once; all rows are there
+        return pa.Array.from_buffers(column.type, len(rows), [None, buffer])
     return pc.take(column, pa.array(rows), boundscheck=False)
+
+
+def copy_rows(values: Ints, rows: Any) -> Ints:
+    """Return some values, or all by a slice, in memory of their own."""
+    if not isinstance(rows, slice):
+        return values[rows]
+    _, copied = allocate_column(len(values), values.dtype)
+    copied[:] = values
+    return copied
+
+
+def allocate_column(size: int, dtype: np.dtype[Any]) -> tuple[pa.Buffer, NDArray[Any]]:
+    """Create room for a column of results, as a buffer and as the array to fill it by.
+
+    It is Arrow's memory, which keeps what is freed for later batches: numpy's goes back to the operating system.
+    """
+    buffer = pa.allocate_buffer(size * dtype.itemsize)
+    return buffer, np.frombuffer(buffer, dtype)
 
 
 def as_result_rows(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:

@@ -80,7 +80,7 @@ class DetectQuery:
     @property
     def ranked(self) -> bool:
         """Whether all events of a partition count, not only those of its symbols."""
-        return self.span.ranked or self.query.policy is not Policy.SKIP_TILL_ANY
+        return self.span.ranked or self.query.policy is Policy.CONTIGUOUS
 
     @property
     def skips_across_windows(self) -> bool:
