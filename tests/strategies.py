@@ -743,6 +743,43 @@ def policy_queries(
 
 
 @st.composite
+def conjunction_queries(
+    draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES, policies: Sequence[Policy] = tuple(Policy)
+) -> Query:
+    """Return a query whose pattern has an AND: alone, in a SEQ or repeated, often with another AND in it."""
+    dice = Dice(draw)
+    budget = Budget(3, 1, OPERATORS - {"NEG"})
+
+    def draw_conjunction(depth: int) -> Pattern:
+        parts = [
+            draw_conjunction(depth - 1) if depth and dice.once_in(3) else draw_part(dice, budget, 1, types, False)
+            for _ in range(2)
+        ]
+        if dice.once_in(4):
+            parts[0] = Seq((parts[0], Event(dice.pick(types))))
+        return And(tuple(parts))
+
+    pattern = draw_conjunction(2)
+    match dice.number(0, 5):
+        case 0:
+            pattern = Seq((Event(dice.pick(types)), pattern))
+        case 1:
+            pattern = Seq((pattern, Event(dice.pick(types))))
+        case 2:
+            pattern = Repeat(pattern, *dice.pick([(0, 1), (1, 2), *([(1, None)] if budget.loops > 0 else [])]))
+    if dice.once_in(4):
+        pattern = insert_nots(dice, pattern, types, in_and=False, in_or=False)
+    pattern = add_variables(dice, pattern, unnamed=False)
+    names, absent = list_condition_names(pattern)
+    conditions = [draw_match_condition(dice, names, absent) for _ in range(dice.number(0, 2))]
+    returns = draw_aggregates(dice, pattern, name) if dice.once_in(4) else draw_match_returns(dice, names, name)
+    partition = ("k",) if dice.once_in(3) else ()
+    return Query(
+        name, pattern, returns, tuple(conditions), partition, (), draw_window(dice, WINDOWS), dice.pick(policies)
+    )
+
+
+@st.composite
 def equality_queries(draw: DrawFn, *, name: str = "q", types: Sequence[str] = TYPES, absent: bool = True) -> Query:
     """Return a query, mostly of aggregates, over two parts or three whose variables are all tied by equalities.
 

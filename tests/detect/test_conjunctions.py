@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from motet.language import parse
+from motet.language.printer import to_text
+from motet.model.query import Policy, Query, Workload
 from motet.reference.tables import run_table as enumerate_table
 from tests.comparison import assert_same_results
 from tests.detect.cases import found
-from tests.detect.test_against_oracle import engine_results
-from tests.strategies import build_stream_table, streams
+from tests.detect.test_against_oracle import engine_results, select_supported
+from tests.strategies import build_stream_table, conjunction_queries, streams
 
+FEW = ("A", "B", "C")
 REPEATED = [
     "(AND(SEQ(A a, NOT D n, B b), C c))+",
     "(AND(SEQ(A a, NOT D n, B b)+, C c))+",
@@ -79,5 +82,16 @@ def test_any_reading_without_what_must_be_absent_will_do(
     pattern: str, condition: str, returns: str, window: str, rows: list[dict[str, Any]]
 ) -> None:
     workload = parse(f"RETURN {returns} PATTERN {pattern} WHERE {condition} {window}")
+    table = build_stream_table(rows)
+    assert_same_results(engine_results(workload, table), enumerate_table(workload, table))
+
+
+@given(
+    query=conjunction_queries(types=FEW, policies=(Policy.SKIP_TILL_ANY,)),
+    rows=streams(min_rows=6, max_rows=12, types=FEW, keys=2),
+)
+def test_ands_in_each_other_give_the_results_of_plain_enumeration(query: Query, rows: list[dict[str, Any]]) -> None:
+    workload = select_supported(Workload((query,)))
+    note(to_text(workload))
     table = build_stream_table(rows)
     assert_same_results(engine_results(workload, table), enumerate_table(workload, table))

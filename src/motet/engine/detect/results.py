@@ -101,8 +101,9 @@ def take_values(column: pa.Array, rows: Ints) -> pa.Array:
 def copy_rows(values: Ints, rows: Any) -> Ints:
     """Return some values, or all by a slice, in memory of their own."""
     if not isinstance(rows, slice):
-        return values[rows]
-    _, copied = allocate_column(len(values), values.dtype)
+        picked: Ints = values.take(rows)
+        return picked
+    copied: Ints = allocate_column(len(values), values.dtype)[1]
     copied[:] = values
     return copied
 
