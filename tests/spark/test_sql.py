@@ -59,6 +59,9 @@ QUERIES = {
           FINAL COUNT(*) FILTER (WHERE note = 'x') AS x, AVG(CASE CLASSIFIER() WHEN 'A' THEN price ELSE 1 END) AS mean
         ALL ROWS PER MATCH PATTERN (A B+)
         DEFINE B AS size IS DISTINCT FROM A.size AND (price > A.price) IS NOT FALSE)""",
+    "a guard": """SELECT * FROM ticks MATCH_RECOGNIZE (
+        PARTITION BY k ORDER BY at MEASURES COUNT(*) AS n, LAST(size) AS last_size
+        PATTERN (A B+) DEFINE B AS size > 0 AND 12 / size >= 4 AND at > A.at)""",
     "no partition": """SELECT * FROM ticks MATCH_RECOGNIZE (ORDER BY at, size MEASURES A.k AS first_k, B.k AS second_k
         PATTERN (A B) DEFINE B AS B.k > A.k AND CLASSIFIER() = 'B')""",
     "computed keys": """SELECT * FROM ticks MATCH_RECOGNIZE (PARTITION BY UPPER(k), size % 2 ORDER BY size * -1, at

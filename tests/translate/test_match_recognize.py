@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import motet
+from motet.dialects.match_recognize import DECIMALS
 from motet.errors import QueryError
 from motet.model.pattern import Event, Or, Pattern, Repeat, Seq
 from tests.translate.row_pattern_matching import Bound, Define, Row, matches
@@ -250,6 +251,26 @@ def test_a_translation_reads_as_a_query_and_says_what_to_mind() -> None:
         "WITHIN 10 min\n"
         "CONTIGUOUS\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("condition", "minded"),
+    [
+        ("x * 1.1 > A.x", True),
+        ("x > A.x + -0.5", True),
+        ("x > 1.5", False),
+        ("x * 2 > A.x", False),
+        ("z = '1.5'", False),
+    ],
+)
+def test_arithmetic_with_numbers_with_a_point_says_that_doubles_are_computed(condition: str, minded: bool) -> None:
+    text = sql("(A B)", f"A AS type = 'a', B AS type = 'b' AND {condition}", NEXT, measures="B.x AS seen")
+    assert (DECIMALS in motet.translate(text, "match-recognize", time="ts").notes) == minded
+
+
+def test_the_length_of_a_text_is_translated() -> None:
+    text = sql("(A B)", "A AS LENGTH(type) = 1, B AS type = 'b'", NEXT, measures="B.x AS seen")
+    assert "EVENT a_row AS LENGTH(type) = 1" in motet.translate(text, "match-recognize", time="ts").text
 
 
 def test_rows_of_a_variable_are_counted() -> None:

@@ -55,7 +55,10 @@ NEXT_ROW = "AFTER MATCH SKIP TO NEXT ROW"
 NOTES = (
     "the same as MATCH_RECOGNIZE where no two rows of a partition share a time (SQL then picks an order of its own)",
     "and no row has a null time, type or partition column: motet sets such rows aside, SQL does not",
-    "and no number that is read is NaN, which motet takes for null",
+    "and no number that is read or computed is NaN, which motet takes for null",
+)
+DECIMALS = (
+    "and what is computed with numbers with a point is of DOUBLE columns: motet computes doubles, SQL exact decimals"
 )
 
 
@@ -144,6 +147,9 @@ class _ClauseTranslator:
             defined.add(each.alias.lower())
         defines = {alias: self.parse_define(alias) for alias in self.names}
         self.check_ambiguity(defines)
+        computed = self.clause.find_all(exp.Add, exp.Sub, exp.Mul)
+        if any("." in number.this and number.is_number for node in computed for number in node.find_all(exp.Literal)):
+            self.notes.append(DECIMALS)
         definitions = []
         types = {}
         conditions: list[Expression] = []

@@ -114,6 +114,7 @@ _ARGUMENTS: dict[Any, frozenset[str]] = {
     exp.Like: _OPERANDS | {"negate"},
     exp.Between: frozenset({"this", "low", "high"}),
     exp.Cast: frozenset({"this", "to"}),
+    exp.Length: frozenset({"this", "binary"}),
     exp.Coalesce: frozenset({"this", "expressions"}),
 }
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
