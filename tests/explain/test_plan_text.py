@@ -10,6 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import motet
+from motet import datasets
 from motet.compile import Program, compile_workload
 from motet.explain.formatting import find_leading_comment
 from motet.explain.statistics import format_statistics
@@ -187,3 +188,13 @@ def test_a_run_says_what_was_executed() -> None:
         assert unit["signature"] in plan.to_html()
     answer = motet.ask(events, TRIPS)
     assert [each.signature for each in answer.executed] == [unit["signature"] for unit in units]
+
+
+def test_rows_that_a_sample_told_are_said_to_be_about_so_many() -> None:
+    flights = datasets.load("nyc_flights").slice(0, 60_000)
+    query = "QUERY q RETURN COUNT(*) PATTERN SEQ(dep_late, cancelled) WHERE [aircraft] WITHIN 1 day SLIDE 1 day"
+    assert re.search(
+        r"rows of types cancelled, dep_late: about [\d,]+ of about 60,000 \(\d+%\)", str(motet.plan(flights, query))
+    )
+    counted = motet.plan(flights, query, statistics=motet.profile(flights, query))
+    assert re.search(r"rows of types cancelled, dep_late: [\d,]+ of 60,000", str(counted))

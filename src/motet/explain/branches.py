@@ -7,7 +7,7 @@ from typing import Any
 
 from motet.compile import Branch, Program, estimate_all_plans
 from motet.compile.detect import DetectBranch
-from motet.explain.formatting import format_count, format_duration, format_time
+from motet.explain.formatting import format_count, format_duration, format_time, round_digits
 from motet.language.printer import pattern_text, window_text
 from motet.model.query import Query
 from motet.plans.units import Strategy, Unit
@@ -47,6 +47,12 @@ def describe_branch(program: Program, branch: Branch, counts: Mapping[str, int] 
         "units": [_describe_unit(unit) for unit in branch.units],
         "declined": [{"queries": list(each.queries), "reason": each.reason} for each in branch.declined],
     }
+
+
+def is_sampled(program: Program, counts: Mapping[str, int] | None) -> bool:
+    """Return whether rows were counted in a sample only."""
+    known = program.options.statistics
+    return counts is not None and known is not None and 0 < known.sampled < sum(counts.values())
 
 
 def describe_input(branch: Branch | DetectBranch, counts: Mapping[str, int] | None) -> dict[str, Any]:
@@ -92,10 +98,10 @@ def _describe_unit(unit: Unit) -> dict[str, Any]:
     }
 
 
-def format_branch(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
-    """Yield the text of a branch; `rows` are those of all data, where known."""
+def format_branch(at: int, branch: dict[str, Any], rows: int | None, estimated: bool) -> Iterator[str]:
+    """Yield the text of a branch; `rows` are those of all data, where known, be it by a sample."""
     yield f"branch {at}: {format_partition(branch)}"
-    yield from format_input(branch, rows)
+    yield from format_input(branch, rows, estimated)
     yield f"  symbols {', '.join(branch['symbols'])}"
     if branch["halo_us"] is None:
         yield "  a hot key runs whole: some results depend on all of its events"
@@ -121,11 +127,19 @@ def format_partition(branch: Mapping[str, Any]) -> str:
     return f"events that agree on {', '.join(branch['partition'])}" if branch["partition"] else "all events together"
 
 
-def format_input(branch: dict[str, Any], rows: int | None) -> Iterator[str]:
+def format_input(branch: dict[str, Any], rows: int | None, estimated: bool) -> Iterator[str]:
     """Yield the text of what a branch reads."""
     yield f"  reads {', '.join(branch['columns'])}"
     types = "any type" if branch["types"] is None else "types " + ", ".join(branch["types"])
-    yield f"  rows of {types}" + (f": {branch['rows']:,} of {rows:,} ({branch['rows'] / rows:.0%})" if rows else "")
+    if rows:
+        taken, whole = (format_rows(number, estimated) for number in (branch["rows"], rows))
+        types += f": {taken} of {whole} ({branch['rows'] / rows:.0%})"
+    yield f"  rows of {types}"
+
+
+def format_rows(number: int, estimated: bool) -> str:
+    """Return a number of rows, and that it is an estimate where they were counted in a sample."""
+    return f"about {round(round_digits(number)):,}" if estimated else f"{number:,}"
 
 
 def _format_estimates(plan: str, estimates: dict[str, float]) -> Iterator[str]:

@@ -178,11 +178,11 @@ def _format_item(item: Node) -> str:
     return "(loop)" if isinstance(item, LoopNode) else "(AND)"
 
 
-def format_detect_branch(at: int, branch: dict[str, Any], rows: int | None) -> Iterator[str]:
-    """Yield the text of a branch; `rows` are those of all data, where known."""
+def format_detect_branch(at: int, branch: dict[str, Any], rows: int | None, estimated: bool) -> Iterator[str]:
+    """Yield the text of a branch; `rows` are those of all data, where known, be it by a sample."""
     partition = ", ".join(branch["partition"])
     yield f"branch {at}: matches among " + (f"events that agree on {partition}" if partition else "all events")
-    yield from format_input(branch, rows)
+    yield from format_input(branch, rows, estimated)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {format_count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"
     if "cost" in branch:

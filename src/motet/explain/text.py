@@ -10,7 +10,7 @@ from motet.compile import Program
 from motet.engine.metrics import BranchMetrics
 from motet.errors import MotetError
 from motet.explain.analysis import Analysis, describe_run, format_run
-from motet.explain.branches import describe_branch, format_branch
+from motet.explain.branches import describe_branch, format_branch, is_sampled
 from motet.explain.detect import describe_detect, draw_joins, format_detect_branch
 from motet.explain.formatting import format_count
 from motet.explain.motto import draw_motto
@@ -34,6 +34,7 @@ def describe_plan(
         "queries": len(program.workload.queries),
         "counts": program.options.counts,
         "rows": None if counts is None else sum(counts.values()),
+        "rows_estimated": is_sampled(program, counts),
         "branches": [describe_branch(program, branch, counts) for branch in program.branches],
         "sharing": describe_report(program),
         "detect": [
@@ -80,7 +81,8 @@ def format_plan(plan: dict[str, Any]) -> Iterator[str]:
     yield f"{format_count(plan['queries'], 'query')} in {format_count(len(branches) + len(detect), 'branch')}"
     for at, branch in enumerate((*branches, *detect), 1):
         yield ""
-        yield from (format_branch if at <= len(branches) else format_detect_branch)(at, branch, plan["rows"])
+        write = format_branch if at <= len(branches) else format_detect_branch
+        yield from write(at, branch, plan["rows"], plan["rows_estimated"])
     if plan["sharing"] is not None:
         yield ""
         yield from find_renderer(plan["sharing"]["optimizer"]).format(plan["sharing"])

@@ -9,7 +9,7 @@ from typing import Any
 
 from motet.compile import Program
 from motet.explain.analysis import Analysis, estimate_events
-from motet.explain.branches import MOST_SHARED, PLANS, format_names, format_partition, format_strategy
+from motet.explain.branches import MOST_SHARED, PLANS, format_names, format_partition, format_rows, format_strategy
 from motet.explain.formatting import EQUAL_RATES, find_leading_comment, format_count, format_number, format_time
 from motet.explain.gloria import collect_q_sets
 from motet.explain.page.branches import SymbolDetails, build_join_graph, build_template_graph
@@ -121,13 +121,13 @@ def _list_tiles(plan: dict[str, Any]) -> Iterator[dict[str, str]]:
     if nodes:
         shared = sum(len(node["queries"]) > 1 for node in nodes)
         yield tile("joins and loops", f"{len(nodes):,}", f"{shared:,} shared among queries")
-    actual = plan.get("actual")
-    if rows := actual["rows"] if actual else plan["rows"]:  # before a run, a sample may have told how many
-        yield tile("rows of data", f"{rows:,}")
-    if actual:
+    if actual := plan.get("actual"):
         rate = actual["rows"] / max(actual["seconds"], 1e-9)
+        yield tile("rows of data", f"{actual['rows']:,}")
         yield tile("ran in", f"{actual['seconds']:,.2f} s", f"{rate:,.0f} rows/s")
         yield tile("results", f"{sum(actual['results'].values()):,}")
+    elif plan["rows"]:
+        yield tile("rows of data", format_rows(plan["rows"], plan["rows_estimated"]))
 
 
 def _find_symbol_details(program: Program, counts: Mapping[str, int] | None) -> SymbolDetails:
@@ -225,7 +225,7 @@ def _list_inputs(plan: dict[str, Any]) -> dict[str, Any]:
             ", ".join(branch["partition"]) or "all together",
             ", ".join(branch["columns"]),
             "any" if branch["types"] is None else ", ".join(branch["types"]),
-            "" if branch["rows"] is None else f"{branch['rows']:,}",
+            "" if branch["rows"] is None else format_rows(branch["rows"], plan["rows_estimated"]),
         )
         for at, branch in enumerate((*plan["branches"], *plan["detect"]), 1)
     ]
