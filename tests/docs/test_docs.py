@@ -17,7 +17,7 @@ import motet
 from motet import datasets
 from motet.cli import main
 from motet.language import parse
-from tests.docs.walkthrough import enter_scratch_folder
+from tests.docs.walkthrough import FENCE, enter_scratch_folder, run_page
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -59,6 +59,16 @@ def test_the_queries_of_the_readme_are_the_example() -> None:
 
 def test_the_python_of_the_readme_prints_what_it_shows() -> None:
     assert trimmed(printed(blocks(README, "python")[0], {})) == trimmed(blocks(README, "text")[0])
+
+
+def test_the_commands_for_a_file_of_your_own_run_on_that_of_the_tutorial() -> None:
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    files = [block[0] for block in FENCE.finditer(tutorial) if block["title"] in ("shop.csv", "shop.motet")]
+    commands = "".join(f"$ {line}\n" for line in blocks(README, "shell")[0].splitlines())
+    with enter_scratch_folder():
+        [shown] = run_page("\n".join([*files, f"```console\n{commands}```"]))
+    assert "8 events of 3 types" in shown.actual
+    assert re.search(r"^bought\n.*spent\n.*\b30$", shown.actual, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.spark
