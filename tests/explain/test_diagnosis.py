@@ -124,6 +124,15 @@ def read_times(match: Any) -> dict[str, list[int]]:
     return {name: [event["time"] for event in bound] for name, bound in match["positions"].items()}
 
 
+@pytest.mark.parametrize("condition", ["a.time - a.time < 1 min", "a.time + INTERVAL '2' SECOND > a.time"])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us")])
+def test_durations_of_one_event_are_explained(condition: str, kind: pa.DataType) -> None:
+    events = table("a1 b2")
+    events = events.set_column(0, "time", events["time"].cast(kind))
+    assert why(f"RETURN COUNT(*) PATTERN SEQ(A a, B) WHERE {condition} WITHIN 9 s", events)
+    assert not why(f"RETURN COUNT(*) PATTERN SEQ(A a, B) WHERE NOT ({condition}) WITHIN 9 s", events)
+
+
 def test_the_nearest_match_is_shown() -> None:
     found = why("PATTERN SEQ(A a, NOT B, C c) WHERE c.x = 3 WITHIN 9", STREAM)
     assert read_times(found.nearest_match) == {"a": [1], "c": [3]}

@@ -52,6 +52,11 @@ def lower_times(workload: Workload, schema: EventSchema) -> Workload:
     )
 
 
+def lower_condition(condition: Expression, schema: EventSchema) -> Expression:
+    """Return a condition of events that computes with numbers where it computes with times or durations."""
+    return _TimeLowering(schema.kinds(), schema.tick).condition(condition)
+
+
 @dataclass(frozen=True)
 class _TimeLowering:
     kinds: dict[str, str]

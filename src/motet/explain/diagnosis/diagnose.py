@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.compile import compile_workload
+from motet.compile.times import lower_condition
 from motet.engine.encode import encode_keys, read_column
 from motet.engine.expressions import evaluate_condition
 from motet.engine.local import LocalRun
@@ -149,7 +150,7 @@ class _Diagnosis:
         return _to_mask(pc.fill_null(pc.equal(read_column(self.events.inside, self.schema.type), type), False))
 
     def mask_of_condition(self, condition: Expression) -> Mask:
-        table = self.events.inside
+        table, condition = self.events.inside, lower_condition(condition, self.schema)
         return evaluate_condition(condition, lambda attribute: read_column(table, attribute.name), len(table))
 
     # Requirements on matches: the engine runs each relaxation of the query.
