@@ -36,7 +36,7 @@ def group_by_place(table: pa.Table) -> dict[tuple[Any, ...], list[Row]]:
     """Return the rows of a result table by query and time."""
     places: defaultdict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in table.to_pylist():
-        places[tuple(row.get(name) for name in WHERE)].append(row)
+        places[tuple(str(row.get(name)) for name in WHERE)].append(row)  # a variable may have one of these names
     return places
 
 
@@ -74,7 +74,7 @@ def is_same_value(label: str, actual: Any, expected: Any, tolerance: float) -> b
 
 def describe_difference(place: tuple[Any, ...], extra: list[Row], missing: list[Row]) -> str:
     """Describe one place where results differ."""
-    known = ", ".join(f"{name} {value}" for name, value in zip(WHERE, place, strict=True) if value is not None)
+    known = ", ".join(f"{name} {value}" for name, value in zip(WHERE, place, strict=True) if value != "None")
     lines = [known]
     lines += [f"  missing    {get_values(row)}" for row in missing]
     lines += [f"  unexpected {get_values(row)}" for row in extra]

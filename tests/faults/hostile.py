@@ -60,6 +60,16 @@ def _make_other(rng: random.Random) -> tuple[pa.DataType, Callable[[], Any]]:
         (pa.float16(), lambda: float(_small(rng))),
         (pa.float32(), lambda: rng.choice([0.5, 1.5, float("nan"), float("inf")])),
         (pa.month_day_nano_interval(), lambda: pa.MonthDayNano([1, _small(rng), 0])),
+        (pa.decimal32(5, 1), lambda: Decimal(_small(rng)) / 2),
+        (pa.decimal64(15, 2), lambda: Decimal(_small(rng)) / 4),
+        (pa.binary_view(), lambda: rng.choice(TEXTS).encode()),
+        (pa.list_view(pa.int64()), lambda: [_small(rng)] * _small(rng)),
+        (pa.large_list_view(pa.string_view()), lambda: [rng.choice(TEXTS)]),
+        (pa.list_(pa.float16(), 2), lambda: [0.5, float(_small(rng))]),
+        (pa.struct({"f": pa.list_view(pa.uint8()), "g": pa.float16()}), lambda: {"f": [_small(rng)], "g": 0.5}),
+        (pa.run_end_encoded(pa.int32(), pa.string()), lambda: rng.choice(["a", "b", "a", None])),
+        (pa.uuid(), lambda: rng.choice([b"0123456789abcdef", b"fedcba9876543210"])),
+        (pa.json_(), lambda: rng.choice(["{}", "[1]", "null"])),
     ]
     return rng.choice(kinds)
 
@@ -130,16 +140,18 @@ class QueryMaker:
         self.oddity = oddity
         self.variables: dict[str, bool] = {}  # whether it is repeated
         self.types: list[str] = []
+        self.absent: list[str] = []  # variables of NOT
 
     def is_odd(self) -> bool:
         return self.rng.random() < self.oddity
 
     def make(self, name: str) -> str:
-        self.variables, self.types = {}, []
+        self.variables, self.types, self.absent = {}, [], []
         pattern = self.pattern(self.rng.choice([1, 1, 2, 2, 3]))
         returns = self.returns()
         clauses = [f"QUERY {name}", f"RETURN {returns}", f"PATTERN {pattern}"]
         conditions = [self.condition(self.rng.choice([0, 0, 1])) for _ in range(self.rng.choice([0, 1, 1, 2]))]
+        conditions += [self.absence(name) for name in self.absent if self.rng.random() < 0.7]
         conditions += ["[k]"] * (self.rng.random() < 0.25)
         clauses += [f"WHERE {' AND '.join(conditions)}"] * bool(conditions)
         if self.rng.random() < 0.4:
@@ -149,7 +161,10 @@ class QueryMaker:
         clauses.append(self.window())
         clauses += [self.rng.choice(["SKIP TILL NEXT", "CONTIGUOUS", "SKIP TILL ANY"])] * (self.rng.random() < 0.15)
         # Of matches at the same times it is not specified which one is taken: how many there are is.
-        clauses += ["AFTER MATCH SKIP PAST LAST EVENT"] * (returns == "COUNT(*)" and self.rng.random() < 0.15)
+        if returns == "COUNT(*)" and self.rng.random() < 0.2:
+            clauses.append(f"AFTER MATCH SKIP {self.rng.choice(['PAST LAST EVENT', 'TO NEXT EVENT'])}")
+        if returns.startswith("COUNT(*)") and self.rng.random() < 0.15:
+            clauses.append(f"HAVING {self.rng.choice(['COUNT(*) > 2', 'COUNT(*) % 2 = 0', 'COUNT(*) + 1 < 9'])}")
         return " ".join(clauses)
 
     def window(self) -> str:
@@ -160,7 +175,8 @@ class QueryMaker:
         length = self.rng.choice(["3 s", "5 s", "10 s", "20 s"])
         slide = self.rng.choice(["1 s", "2 s", "5 s", "10 s"])
         events = f"WITHIN {self.rng.choice([1, 2, 3, 10])} EVENTS"
-        return self.rng.choice([f"WITHIN {length}", f"WITHIN {length} SLIDE {slide}", events])
+        forms = [f"WITHIN {length}", f"WITHIN {length} SLIDE {slide}", events]
+        return self.rng.choice([*forms * 3, ""])
 
     def pattern(self, depth: int, repeated: bool = False) -> str:
         pick = self.rng.random()
@@ -169,20 +185,34 @@ class QueryMaker:
         if pick < 0.65:
             parts = [self.pattern(depth - 1, repeated) for _ in range(self.rng.randint(1, 3))]
             if len(parts) > 1 and self.rng.random() < 0.2:
-                parts.insert(self.rng.randint(0, len(parts)), f"NOT {self.rng.choice('ABC')}")
+                parts.insert(self.rng.randint(0, len(parts)), self.negation())
             return f"SEQ({', '.join(parts)})"
         if pick < 0.8:
-            marks = ["{0}", "{3,1}", "{1,40}"] if self.is_odd() else ["+", "*", "?", "{2}", "{1,3}"]
+            marks = ["{0}", "{3,1}", "{1,40}"] if self.is_odd() else ["+", "*", "?", "{2}", "{2,}", "{1,3}"]
             return f"SEQ({self.event(repeated)}, ({self.pattern(depth - 1, True)}){self.rng.choice(marks)})"
         if self.is_odd():
             return f"NEG({self.pattern(depth - 1, repeated)})"
         parts = [self.pattern(depth - 1, repeated) for _ in range(2)]
         return f"{self.rng.choice(['AND', 'OR'])}({', '.join(parts)})"
 
+    def negation(self) -> str:
+        kind = self.rng.choice("ABC")
+        if self.rng.random() < 0.5:
+            return f"NOT {kind}"
+        self.absent.append(f"n{len(self.absent)}")
+        return f"NOT {kind} {self.absent[-1]}"
+
+    def absence(self, name: str) -> str:
+        """Make a condition of an event that must not be there, alone or with one that is bound."""
+        other = self.rng.choice(["1", "2", self.attribute()])
+        return f"{name}.x {self.rng.choice(['<', '=', '>'])} {other}"
+
     def event(self, repeated: bool) -> str:
         kind = self.rng.choice("AABBC")
+        if self.rng.random() < 0.05:
+            kind = f"OR({kind}, {self.rng.choice('ABC')})"
         repeat = self.rng.choice(["", "", "", "+", "?"])
-        if self.rng.random() < 0.2:
+        if self.rng.random() < 0.2 and len(kind) == 1:
             self.types.append(kind)
             return kind + repeat
         name = self.rng.choice(["time", "start", "end", "query", "k"]) if self.is_odd() else "v"
@@ -210,12 +240,19 @@ class QueryMaker:
             return self.attribute() if self.rng.random() < 0.7 else self.rng.choice(["0", "1", "2", "2.5"])
         if pick < 0.9:
             return f"({self.value(depth - 1)} {self.rng.choice('+-*/%')} {self.value(depth - 1)})"
-        return f"ABS({self.value(depth - 1)})"
+        call = self.rng.choice(["ABS", "ABS", "FLOOR", "CEIL", "SQRT"])
+        one = f"{call}({self.value(depth - 1)})"
+        return one if self.rng.random() < 0.8 else f"COALESCE({one}, {self.value(depth - 1)})"
 
     def condition(self, depth: int) -> str:
         one = self.attribute() if depth == 0 else f"({self.attribute()} + {self.value(depth - 1)})"
         repeated = [name for name, often in self.variables.items() if often]
-        match self.rng.randint(0, 9):
+        match self.rng.randint(0, 11):
+            case 10:
+                return self.duration()
+            case 11 if repeated:
+                name, at = self.rng.choice(repeated), self.rng.choice(["FIRST", "LAST"])
+                return f"{at}({name}).x {self.rng.choice(['<', '>='])} {self.value(0)}"
             case 0:
                 return f"{one} IS {self.rng.choice(['NULL', 'NOT NULL'])}"
             case 1:
@@ -233,6 +270,13 @@ class QueryMaker:
                 return self.rng.choice([ahead, ahead, f"COUNT({name}) < 3", f"AVG({name}.x) >= 1"])
         return f"{one} {self.rng.choice(['<', '<=', '=', '!=', '>', '>='])} {self.value(depth)}"
 
+    def duration(self) -> str:
+        """Make a condition of the time between two events."""
+        one, other = (f"{self.variable(once=True)}.time" for _ in range(2))
+        if self.rng.random() < 0.5:
+            return f"{one} - {other} {self.rng.choice(['<', '>=', '='])} {self.rng.choice(['3 s', '0 s', '1 min'])}"
+        return f"{one} + INTERVAL '2' SECOND {self.rng.choice(['<', '>'])} {other}"
+
     def returns(self) -> str:
         def aggregate() -> str:
             function = self.rng.choice(["SUM", "AVG", "MIN", "MAX", "STDDEV", "VAR", "COUNT"])
@@ -244,6 +288,8 @@ class QueryMaker:
         if pick < 0.35:
             return f"{self.value(1)} AS result, {self.attribute()} AS other"
         items = ["COUNT(*)", *(aggregate() for _ in range(self.rng.choice([0, 0, 1, 2])))]
+        if self.rng.random() < 0.1:
+            items.append(f"COUNT(DISTINCT {self.attribute(once=False)})")
         items += ["COUNT(DISTINCT k)"] * self.is_odd()
         return ", ".join(items)
 
@@ -271,6 +317,9 @@ MARKS = [
 ]
 
 
+DEFINED = ["x > 1", "type = 'A' AND k < 3", "k IS NULL OR x = 0"]
+
+
 def damage(text: str, rng: random.Random) -> str:
     """Remove, double or replace a few places of a text."""
     for _ in range(rng.randint(1, 3)):
@@ -282,6 +331,8 @@ def damage(text: str, rng: random.Random) -> str:
 
 def make_queries(rng: random.Random) -> str:
     """Make one to three queries; some texts are damaged."""
-    maker = QueryMaker(rng, rng.choice([0.0, 0.0, 0.1, 0.3]))
+    maker = QueryMaker(rng, rng.choice([0.0, 0.0, 0.0, 0.05, 0.2]))
     text = "\n".join(maker.make(f"q{number}") for number in range(rng.choice([1, 1, 1, 2, 3])))
-    return damage(text, rng) if rng.random() < 0.15 else text
+    if rng.random() < 0.1:  # a type that is made by a condition
+        text = f"EVENT C AS {rng.choice(DEFINED)}\n{text}"
+    return damage(text, rng) if rng.random() < 0.1 else text

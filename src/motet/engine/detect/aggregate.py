@@ -77,7 +77,8 @@ def _compute_values(query: DetectQuery, item: Aggregate, found: Matches, encoded
         numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         values["sum"] = pa.array(np.bincount(match_of, numbers, size))
         if "squares" in parts:
-            values["squares"] = pa.array(np.bincount(match_of, numbers * numbers, size))
+            with np.errstate(over="ignore"):
+                values["squares"] = pa.array(np.bincount(match_of, numbers * numbers, size))
     if "extreme" in parts:
         order = pc.sort_indices(column, sort_keys=[("", "descending" if item.function == "MIN" else "ascending")])
         places = order.to_numpy()
