@@ -14,7 +14,7 @@ from motet.errors import RunError
 from motet.options import Options
 from motet.schema import EventSchema
 from motet.spark.buckets import Buckets
-from motet.spark.checkpoint import StartRecord, check_start, describe_start, explain_damage
+from motet.spark.checkpoint import StartRecord, check_start, describe_start
 
 COUNTS = "QUERY counts RETURN COUNT(*), SUM(A.n) PATTERN SEQ(A, B) GROUP BY k WITHIN 60 s SLIDE 20 s\n"
 MATCHES = "QUERY matches RETURN * PATTERN SEQ(A a, B b) WHERE [k] WITHIN 10 s\n"
@@ -136,31 +136,3 @@ def test_records_of_earlier_versions_are_gone_on_with() -> None:
     program = compiled(COUNTS)
     earlier = StartRecord(start=0, buckets=4, queries=dict.fromkeys(program.fingerprints.values()))
     check_start(program, earlier, describe_start(program, Buckets(4)))
-
-
-@pytest.mark.parametrize(
-    ("said", "file"),
-    [
-        (
-            "Error reading delta file file:/data/state/state/0/1/7.changelog: not there",
-            "/data/state/state/0/1/7.changelog",
-        ),
-        ("File does not exist: /data/state/offsets/3\n\tat org.apache", "/data/state/offsets/3"),
-        ("Malformed log file, in '/data/state/commits/3'.", "/data/state/commits/3"),
-        (
-            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.\n\tat org.apache\n"
-            "Caused by: java.io.EOFException: Stream ended prematurely\n\tat org.apache",
-            "/data/state/state",
-        ),
-    ],
-)
-def test_what_spark_cannot_read_of_a_checkpoint_is_named(said: str, file: str) -> None:
-    with pytest.raises(RunError) as refused, explain_damage("/data/state"):
-        raise ValueError(said)
-    assert f"the checkpoint is damaged, or a part of it is missing: {file} (" in str(refused.value)
-    assert "new --checkpoint" in str(refused.value)
-    assert ("(Stream ended prematurely)" in str(refused.value)) == ("Caused by" in said)
-    with pytest.raises(ValueError, match="elsewhere"), explain_damage("/data/state"):
-        raise ValueError("something elsewhere: /data/events/3")
-    with pytest.raises(RunError, match="ours"), explain_damage("/data/state"):
-        raise RunError("ours, of /data/state/x")

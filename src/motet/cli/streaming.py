@@ -115,7 +115,7 @@ def stream(
 ) -> None:
     """Run until the stream ends or is interrupted."""
     from motet.language import read
-    from motet.spark.checkpoint import explain_damage
+    from motet.spark.damage import explain_damage
     from motet.spark.service import StreamJob, StreamService
     from motet.spark.status_server import StatusPages, start_server
 

@@ -5,9 +5,7 @@ and their types, the watermark's delay, options and the sink.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -16,13 +14,13 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as sf
 
 from motet.compile import Program
-from motet.errors import MotetError, RunError
+from motet.errors import RunError
 from motet.io.formats import first_line
 from motet.model.query import AllVariables, Variable
 from motet.spark.buckets import Buckets, choose_buckets
+from motet.spark.damage import NEW_CHECKPOINT, describe_damage, find_named_file
 
 FOLDER = "motet"  # inside the checkpoint, beside Spark's own folders
-NEW_CHECKPOINT = "start with a new --checkpoint (in Python checkpoint=), where results begin anew"
 INTEGERS = ("int8", "int16", "int32", "int64")  # each is wider than the one before
 
 
@@ -224,7 +222,7 @@ def _parse(row: Row) -> Mapping[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise _describe_damage(row["file"], "it is no JSON")
+        raise describe_damage(row["file"], "it is no JSON")
     return found
 
 
@@ -240,42 +238,4 @@ def _read_rows(session: SparkSession, folder: str) -> list[Row]:
             return []
         raise
     except Exception as error:
-        raise _describe_damage(_find_file(str(error), folder) or folder, first_line(error)) from error
-
-
-def _find_file(message: str, folder: str) -> str | None:
-    """Return the first file or folder below a folder that a message of Spark names."""
-    path = re.escape(re.sub(r"^file:/*", "/", folder).rstrip("/"))
-    found = re.search(rf"{path}/[^\s,;'\"\])]+", message)
-    return None if found is None else found[0].rstrip(".:")
-
-
-def _describe_damage(file: str, why: str) -> RunError:
-    return RunError(
-        f"the checkpoint is damaged, or a part of it is missing: {file} ({why}): bring it back, or {NEW_CHECKPOINT}"
-    )
-
-
-@contextmanager
-def explain_damage(checkpoint: str) -> Iterator[None]:
-    """Raise what Spark says of a file of a checkpoint that it cannot read as what happened and what to do."""
-    try:
-        yield
-    except MotetError:
-        raise
-    except Exception as error:
-        text = "\n".join(filter(None, (str(error), str(getattr(error, "stackTrace", "")))))
-        if re.search("No space left on device|Disk quota exceeded", text):
-            raise RunError(
-                "there is no space left on a device, of the checkpoint, of the results or of Spark's own files: "
-                f"make room, and start again with --checkpoint {checkpoint}: the stream goes on where it was"
-            ) from error
-        file = _find_file(text, checkpoint)
-        if file is None and "CANNOT_LOAD_STATE_STORE" in text:  # of a file that ends too early Spark tells no name
-            file = f"{checkpoint.rstrip('/')}/state"
-        if file is None and "StreamMetadata" in text and "com.fasterxml.jackson" in text:
-            file = f"{checkpoint.rstrip('/')}/metadata"
-        if file is None:
-            raise
-        causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
-        raise _describe_damage(file, causes[-1] if causes else first_line(error)) from error
+        raise describe_damage(find_named_file(str(error), folder) or folder, first_line(error)) from error

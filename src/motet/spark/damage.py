@@ -1,0 +1,111 @@
+"""Explain what Spark says of a checkpoint that it cannot read: which file is damaged, and what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from motet.errors import MotetError, RunError
+from motet.io.formats import first_line
+
+NEW_CHECKPOINT = "start with a new --checkpoint (in Python checkpoint=), where results begin anew"
+# Folders of files with a line for the version and lines of JSON. Those of the first two are numbered without gaps.
+NUMBERED = ("offsets", "commits")
+LOGS = (*NUMBERED, "sources", "state/*/_metadata")
+
+
+def describe_damage(file: str | Path, why: str) -> RunError:
+    """Return the error that names what is damaged."""
+    return RunError(
+        f"the checkpoint is damaged, or a part of it is missing: {file} ({why}): bring it back, or {NEW_CHECKPOINT}"
+    )
+
+
+@contextmanager
+def explain_damage(checkpoint: str) -> Iterator[None]:
+    """Raise what Spark says of a file of a checkpoint that it cannot read as what happened and what to do."""
+    try:
+        yield
+    except MotetError:
+        raise
+    except Exception as error:
+        text = "\n".join(filter(None, (str(error), str(getattr(error, "stackTrace", "")))))
+        if re.search("No space left on device|Disk quota exceeded", text):
+            raise RunError(
+                "there is no space left on a device, of the checkpoint, of the results or of Spark's own files: "
+                f"make room, and start again with --checkpoint {checkpoint}: the stream goes on where it was"
+            ) from error
+        file = find_named_file(text, checkpoint) or _find_damaged_file(checkpoint) or _find_partition(text, checkpoint)
+        if file is None:
+            raise
+        causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
+        raise describe_damage(file, causes[-1] if causes else first_line(error)) from error
+
+
+def find_named_file(message: str, folder: str) -> str | None:
+    """Return the first file or folder below a folder that a message of Spark names."""
+    found = re.search(rf"{re.escape(_local_path(folder))}/[^\s,;'\"\])]+", message)
+    return None if found is None else found[0].rstrip(".:")
+
+
+def _find_partition(message: str, checkpoint: str) -> str | None:
+    """Return the folder of the state that a message speaks of without its name."""
+    place = re.search(r"StateStoreId\(opId=(\d+),partId=(\d+)", message)
+    if place is None:
+        return f"{checkpoint.rstrip('/')}/state" if "CANNOT_LOAD_STATE_STORE" in message else None
+    return f"{checkpoint.rstrip('/')}/state/{place[1]}/{place[2]}"
+
+
+def _local_path(folder: str) -> str:
+    return re.sub("^file:/*", "/", folder).rstrip("/")
+
+
+def _find_damaged_file(checkpoint: str) -> Path | None:
+    """Return a file of a local checkpoint that is missing, empty or cut, where Spark does not name it."""
+    root = Path(_local_path(checkpoint))
+    metadata = root / "metadata"
+    if metadata.exists() and not _is_log(metadata, versioned=False):
+        return metadata
+    for file in (file for folder in LOGS for file in _list_numbered(root, f"{folder}/**/*")):
+        if not _is_log(file, versioned=True):
+            return file
+    for folder in NUMBERED:
+        numbers = [int(file.name) for file in _list_numbered(root, f"{folder}/*")]
+        missing = set(range(min(numbers, default=0), max(numbers, default=0))) - set(numbers)
+        if missing:
+            return root / folder / str(min(missing))
+    states = (file for file in sorted(root.glob("state/**/*")) if file.is_file() and not file.name.startswith("."))
+    return next((file for file in states if not file.stat().st_size or not _is_whole(file)), None)
+
+
+def _list_numbered(root: Path, pattern: str) -> list[Path]:
+    return sorted(file for file in root.glob(pattern) if file.is_file() and file.stem.isdigit())
+
+
+def _is_log(file: Path, *, versioned: bool) -> bool:
+    """Return whether a file has a line for its version, if it is to have one, and lines of JSON."""
+    try:
+        lines = file.read_bytes().lstrip(b"\0").decode().splitlines()
+        if versioned and not re.fullmatch(r"v\d+", lines.pop(0)):
+            return False
+        return bool(lines) and all(
+            line == "-" or json.loads(line) is not None for line in lines
+        )  # "-": a source without an offset
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def _is_whole(file: Path) -> bool:
+    """Return whether an archive of the state can be read; of other files, which may be any, this is not known."""
+    try:
+        if file.suffix == ".zip":
+            with zipfile.ZipFile(file) as archive:
+                return archive.testzip() is None
+        return True
+    except (OSError, EOFError, ValueError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        return False

@@ -1,0 +1,105 @@
+"""What Spark cannot read of a checkpoint is named, also where Spark does not name it: no Spark is needed to tell."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from motet.errors import RunError
+from motet.spark.damage import explain_damage
+
+
+@pytest.mark.parametrize(
+    ("said", "file"),
+    [
+        (
+            "Error reading delta file file:/data/state/state/0/1/7.changelog: not there",
+            "/data/state/state/0/1/7.changelog",
+        ),
+        ("File does not exist: /data/state/offsets/3\n\tat org.apache", "/data/state/offsets/3"),
+        ("Malformed log file, in '/data/state/commits/3'.", "/data/state/commits/3"),
+        (
+            "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.\n\tat org.apache\n"
+            "Caused by: java.io.EOFException: Stream ended prematurely\n\tat org.apache",
+            "/data/state/state",
+        ),
+    ],
+)
+def test_what_spark_cannot_read_of_a_checkpoint_is_named(said: str, file: str) -> None:
+    with pytest.raises(RunError) as refused, explain_damage("/data/state"):
+        raise ValueError(said)
+    assert f"the checkpoint is damaged, or a part of it is missing: {file} (" in str(refused.value)
+    assert "new --checkpoint" in str(refused.value)
+    assert ("(Stream ended prematurely)" in str(refused.value)) == ("Caused by" in said)
+    with pytest.raises(ValueError, match="elsewhere"), explain_damage("/data/state"):
+        raise ValueError("something elsewhere: /data/events/3")
+    with pytest.raises(RunError, match="ours"), explain_damage("/data/state"):
+        raise RunError("ours, of /data/state/x")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """The files of a checkpoint as Spark writes them, but for what is in its state."""
+    root = tmp_path / "checkpoint"
+    for folder in ("offsets", "commits", "sources/0"):
+        (root / folder).mkdir(parents=True)
+        for number in range(7, 11):
+            lines = ['{"batchWatermarkMs":0}', "-"] if folder == "offsets" else ['{"path":"a"}', '{"path":"b"}']
+            (root / folder / str(number)).write_text("\n".join(["v1", *lines]))
+    (root / "sources/0/9").rename(root / "sources/0/9.compact")
+    (root / "metadata").write_text(json.dumps({"id": "1"}))
+    for name in ("_metadata/v2/0", "_stateSchema/default/0_abc", "1/8.changelog", "1/SSTs/000008-abc.sst"):
+        file = root / "state/0" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text('v2\n{"operatorInfo":{}}')
+    with zipfile.ZipFile(root / "state/0/1/9.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("metadata", "v1\n{}" * 100)
+        archive.writestr("MANIFEST-000013", "more" * 100)
+    return root
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-3])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        *((file, damage) for file in ("offsets/8", "commits/10", "sources/0/7", "sources/0/9.compact", "metadata")
+          for damage in (cut, empty)),
+        *((file, damage) for file in ("state/0/_metadata/v2/0", "state/0/1/9.zip") for damage in (cut, empty)),
+        *((file, empty) for file in ("state/0/_stateSchema/default/0_abc", "state/0/1/8.changelog",
+                                     "state/0/1/SSTs/000008-abc.sst")),
+        ("offsets/8", Path.unlink),
+        ("commits/9", Path.unlink),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_that_spark_does_not_name_is_found(
+    checkpoint: Path, file: str, damage: Callable[[Path], object]
+) -> None:
+    with pytest.raises(ValueError, match=r"^Unexpected end-of-input$"), explain_damage(str(checkpoint)):
+        raise ValueError("Unexpected end-of-input")  # all files are whole: it is about something else
+    damage(checkpoint / file)
+    for name in (str(checkpoint), f"file://{checkpoint}/"):
+        with pytest.raises(RunError) as refused, explain_damage(name):
+            raise ValueError("Unexpected end-of-input")
+        assert f"is missing: {checkpoint / file} (Unexpected end-of-input)" in str(refused.value)
+
+
+def test_where_no_file_is_found_the_folder_of_the_state_is_named(checkpoint: Path) -> None:
+    said = "block checksum mismatch in /tmp/spark/StateStoreId(opId=0,partId=1,name=default)-a/workingDir/000008.sst"
+    with pytest.raises(RunError, match=f"is missing: {checkpoint}/state/0/1 "), explain_damage(str(checkpoint)):
+        raise ValueError(said)
+
+
+def test_a_checkpoint_that_has_just_begun_is_not_to_blame(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no Java"), explain_damage(str(tmp_path / "new")):
+        raise ValueError("no Java")
