@@ -49,3 +49,10 @@ def test_the_plan_says_that_matches_are_found_first_and_why() -> None:
     (detect,) = plan["detect"]
     assert detect["queries"][0]["reason"].startswith("this condition compares events")
     assert [node["kind"] for node in detect["nodes"]].count("join") == 2
+
+
+def test_a_column_without_values_has_no_distinct_ones() -> None:
+    events = pa.table({"time": [1, 2, 3], "type": ["A", "B", "B"], "x": pa.nulls(3)})
+    for window in ("WITHIN 10 s", "WITHIN 10 s SLIDE 10 s", ""):
+        query = f"RETURN COUNT(*), COUNT(DISTINCT b.x) PATTERN SEQ(A, B+ b) {window}"
+        assert set(motet.run(events, query)["COUNT(DISTINCT b.x)"].to_pylist()) == {0}

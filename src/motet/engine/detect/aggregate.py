@@ -146,6 +146,7 @@ def _count_distinct(rows: pa.Table, keys: list[str], name: str) -> pa.ChunkedArr
     owner = np.repeat(np.arange(len(lists)), kept)
     places = np.repeat(np.cumsum(sizes) - sizes, kept) + np.arange(len(owner)) - np.repeat(np.cumsum(kept) - kept, kept)
     values = lists.flatten().take(pa.array(places, mask=(sizes == 0)[owner]))
+    values = values.cast(pa.int8()) if pa.types.is_null(values.type) else values  # of which Arrow counts one
     flat = rows.select(keys).take(pa.array(owner)).append_column(name, values)
     counted = flat.group_by(keys, use_threads=False).aggregate([(name, "count_distinct")])
     return counted.column(f"{name}_count_distinct")
