@@ -104,12 +104,13 @@ def feed(table: pa.Table, text: str, rng: random.Random) -> pa.Table | str:
         return str(refused)
 
 
-def compare(found: pa.Table, expected: pa.Table) -> None:
+def compare(found: pa.Table, expected: pa.Table, events: pa.Table) -> None:
     """Fail unless rows are the same; the oracle may have them as other types of the same kind, and averages and
     variances whose sums no double holds.
     """
     assert set(found.column_names) == set(expected.column_names)
-    names = [name for name in found.column_names if not (name.startswith(AVERAGES) and is_huge(expected[name]))]
+    huge = any(is_huge(column) for column in events.columns)
+    names = [name for name in found.column_names if not (huge and name.startswith(AVERAGES))]
     found, expected = found.select(names), expected.select(names)
     if found.schema != expected.schema:
         expected = expected.cast(found.schema)
@@ -117,7 +118,7 @@ def compare(found: pa.Table, expected: pa.Table) -> None:
 
 
 def is_huge(column: pa.ChunkedArray) -> bool:
-    return any(value is not None and abs(value) > 1e150 for value in column.to_pylist())
+    return pa.types.is_float64(column.type) and any(abs(value) > 1e150 for value in column.drop_null().to_pylist())
 
 
 def check_input(number: int) -> str:
@@ -132,12 +133,12 @@ def check_input(number: int) -> str:
         expected = answer(table, text, "oracle")
         if isinstance(found, str) or isinstance(expected, str):
             return "refused by both" if isinstance(found, str) and isinstance(expected, str) else "refused by one"
-        compare(found, expected)
+        compare(found, expected, table)
         if number % 4 == 0:
             write(found, text)
         fed = feed(table, text, rng) if number % 3 == 0 else ""
         if not isinstance(fed, str):
-            compare(fed, expected)
+            compare(fed, expected, table)
             return "answered, also by a stream"
     return "answered with rows" if len(expected) else "answered without rows"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -49,6 +50,15 @@ def status_of(error: BaseException) -> int:
             return FAILED
 
 
+def _summarize(error: Exception) -> str:
+    """Return the first line of what an error says; where that begins the traceback of a Spark worker, its end too."""
+    lines = str(error).strip().splitlines()
+    if not lines:
+        return ""
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Refused|Reset|Timeout)\b", line)]
+    return f": {lines[0]}{' ' + raised[0] if 'Traceback' in lines[0] and raised else ''}"
+
+
 def report_error(error: Exception) -> int:
     """Say what went wrong, in a line where it is the user's to mend, and return the status to end with."""
     if os.environ.get("MOTET_DEBUG"):
@@ -65,9 +75,5 @@ def report_error(error: Exception) -> int:
         case MemoryError():
             say("error: out of memory")
         case _:
-            line = str(error).strip().splitlines()
-            say(
-                f"internal error: {type(error).__name__}{': ' + line[0] if line else ''}; "
-                "run with MOTET_DEBUG=1 for the traceback"
-            )
+            say(f"internal error: {type(error).__name__}{_summarize(error)}; run with MOTET_DEBUG=1 for the traceback")
     return status_of(error)
