@@ -16,7 +16,7 @@ from motet.engine.local import run_table
 from motet.kernels.tables import MIN_TIME
 from motet.language.printer import to_text
 from motet.model.window import TimeWindow
-from motet.options import Options
+from motet.options import Options, WindowStrategy
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
@@ -60,7 +60,8 @@ def test_a_stream_gives_the_results_of_batch_and_oracle(detection: bool, data: s
     schema = EventSchema(table.schema)
     assert_same_results(run_table(compile_workload(workload, schema), table).table, expected)
     batches = data.draw(micro_batches(rows))
-    stream = Stream(compile_workload(workload, schema, Options(mode="append")))
+    windows: WindowStrategy = data.draw(st.sampled_from(["auto", "panes", "pairs", "stacks"]))
+    stream = Stream(compile_workload(workload, schema, Options(mode="append", windows=windows)))
     stream.most_held = data.draw(st.sampled_from([0, 3, MOST_HELD_ROWS]))
     assert_same_results(answers(stream, batches, data.draw(st.sampled_from(["memory", "whole", "log"]))), expected)
 

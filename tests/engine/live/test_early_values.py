@@ -14,7 +14,7 @@ from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.language.printer import to_text
 from motet.model.query import Workload
-from motet.options import Options
+from motet.options import Options, WindowStrategy
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import SECOND, Rows, endless, micro_batches
@@ -30,7 +30,8 @@ def test_early_values_are_those_of_the_events_so_far(workload: Workload, rows: R
         return
     note(to_text(workload))
     batch = compile_workload(workload, SCHEMA)
-    stream = Stream(compile_workload(workload, SCHEMA, Options(mode="update")))
+    windows: WindowStrategy = data.draw(st.sampled_from(["auto", "panes", "pairs", "stacks"]))
+    stream = Stream(compile_workload(workload, SCHEMA, Options(mode="update", windows=windows)))
     table = build_stream_table(rows)
     finals = []
     for rows_of_batch, watermark in data.draw(micro_batches(rows)):
@@ -49,7 +50,7 @@ def test_early_values_are_those_of_the_events_so_far(workload: Workload, rows: R
 
 
 def place(row: dict[str, object]) -> tuple[object, ...]:
-    return row["query"], row["window_end"], row.get("k"), row.get("g")
+    return row["query"], row["window_end"], row.get("k"), row.get("g"), row.get("s")
 
 
 def one(row: dict[str, object], schema: pa.Schema) -> pa.Table:
