@@ -117,3 +117,12 @@ def test_the_plan_says_what_is_run() -> None:
     shown = render_plan_text(compile_workload(motet.read(query), EventSchema(COLUMNS)))
     assert "by runs" in shown
     assert "SKIP TILL NEXT runs over A, B" in shown
+
+
+def test_only_contiguous_runs_read_events_of_other_types() -> None:
+    query = "RETURN * PATTERN SEQ(A a, NOT N, B+ b) WHERE a.x < b.x WITHIN 9 s {}"
+    read = {
+        policy: compile_workload(motet.read(query.format(policy)), EventSchema(COLUMNS)).detect[0].types
+        for policy in ("SKIP TILL NEXT", "CONTIGUOUS")
+    }
+    assert read == {"SKIP TILL NEXT": frozenset("ABN"), "CONTIGUOUS": None}
