@@ -59,6 +59,20 @@ def test_columns_that_clash_are_qualified_in_the_one_table(engine: Literal["loca
     assert table.schema.field("computed.top").type == pa.int64()
 
 
+@pytest.mark.parametrize("engine", ["local", "oracle"])
+def test_names_like_those_of_columns_that_clash_are_told_apart(engine: Literal["local", "oracle"]) -> None:
+    events = EVENTS.append_column("user", pa.array([{"id": "u"}] * 4))
+    queries = {
+        "user": "RETURN COUNT(*) AS id PATTERN SEQ(A, B) WITHIN 5",
+        "nested": "RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY user.id WITHIN 5",
+        "text": "RETURN MAX(B.origin) AS top PATTERN SEQ(A, B) WITHIN 5",
+        "number": 'RETURN COUNT(*) AS top, MAX(B.price) AS "text.top" PATTERN SEQ(A, B) WITHIN 5',
+    }
+    together = motet.ask(events, "\n".join(f"QUERY {name} {text}" for name, text in queries.items()), engine=engine)
+    for name, text in queries.items():
+        assert together[name].equals(motet.ask(events, f"QUERY {name} {text}", engine=engine)[name])
+
+
 def test_columns_that_clash_on_a_stream_and_in_json() -> None:
     stream = motet.live(EVENTS, TEXT)
     fed = pa.concat_tables([stream.feed(EVENTS), stream.feed(EVENTS.slice(0, 0), watermark=100)])

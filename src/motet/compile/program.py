@@ -167,17 +167,22 @@ class Program:
         """By number of a query, its GROUP BY attributes and labels, and their columns in the one table of all results.
 
         Queries share a column where it has one type in all of them; where it has not, or where results have a column
-        of that name anyway, it is `query.label`.
+        of that name anyway, or might have one, it is `query.label`.
         """
         types: dict[str, set[pa.DataType]] = {}
         for own in self._label_types.values():
             for label, found in own.items():
                 types.setdefault(label, set()).add(found)
         clashes = {label for label, found in types.items() if len(found) > 1}
-        times = {"query", *self.time_columns}
-        clashes |= times | set(self.groups)
+        qualified = (
+            f"{query.name}.{name}"
+            for number, query in enumerate(self.workload.queries)
+            for name in (*query.group_by, *self._label_types[number])
+        )
+        reserved = {"query", *self.time_columns, *qualified}
+        clashes |= reserved | set(self.groups)
         return {
-            number: {name: f"{query.name}.{name}" if name in times else name for name in query.group_by}
+            number: {name: f"{query.name}.{name}" if name in reserved else name for name in query.group_by}
             | {name: f"{query.name}.{name}" if name in clashes else name for name in self._label_types[number]}
             for number, query in enumerate(self.workload.queries)
         }

@@ -113,22 +113,20 @@ def result_schema(workload: Workload, columns: pa.Schema, time: str, counts: str
     detect = [query for query in workload.queries if not query.is_aggregate]
     fields |= dict.fromkeys(WINDOW_COLUMNS, when) if aggregate or not detect else {}
     fields |= dict.fromkeys(MATCH_COLUMNS, when) if detect else {}
-    for query in workload.queries:
-        for name in query.group_by:
-            fields[f"{query.name}.{name}" if name in time_columns(workload) else name] = column_type(columns, name)
     labels = [(query, *column) for query in aggregate + detect for column in label_types(query, columns, counts)]
+    groups = [(query, name) for query in workload.queries for name in query.group_by]
+    named = [*groups, *((query, label) for query, label, _ in labels)]
+    reserved = reserved_names(workload) | {f"{query.name}.{name}" for query, name in named}
+    for query, name in groups:
+        fields[f"{query.name}.{name}" if name in reserved else name] = column_type(columns, name)
+    reserved |= {name for _, name in groups}
     for query, label, found in labels:
         others = {other for _, name, other in labels if name == label}
-        fields[f"{query.name}.{label}" if len(others) > 1 or label in fields_taken(workload) else label] = found
+        fields[f"{query.name}.{label}" if len(others) > 1 or label in reserved else label] = found
     return pa.schema(fields)
 
 
-def fields_taken(workload: Workload) -> set[str]:
-    """Return the columns that the table of all queries has beside those of RETURN."""
-    return {*time_columns(workload), *(name for query in workload.queries for name in query.group_by)}
-
-
-def time_columns(workload: Workload) -> set[str]:
+def reserved_names(workload: Workload) -> set[str]:
     """Return the columns that tell the query and the times of a row."""
     taken = {"query"}
     for query in workload.queries:
