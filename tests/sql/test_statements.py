@@ -156,6 +156,7 @@ def test_a_name_of_the_relation_stands_behind_variables_and_before_columns() -> 
         rows_of(text.format("q", "t.x", "A"), t=rows)
 
 
+NO_NUMBER = "CAST(CONCAT('z', id) AS INT) > 0"
 WINDOW, FOO = "Window functions are not supported here", "Scalar Function with name foo does not exist"
 
 
@@ -170,6 +171,7 @@ WINDOW, FOO = "Window functions are not supported here", "Scalar Function with n
         (f"SELECT a FROM t {PAIR} AS m\nJOIN t ON m.idd = t.id", 'does not have a column named "idd"', (2, 11), 1),
         ("SELECT a FROM t " + PAIR.replace(" MEASURES ", " MEASURES\nNTILE(2) AS c, "), WINDOW, (2, 1), 8),
         ("SELECT a FROM t " + PAIR.replace("B.x >", "id > 1 AND\nB.x > NTILE(x) AND B.x >"), WINDOW, (2, 1), 14),
+        ("SELECT a FROM t " + PAIR.replace("B.x >", f"B.x > A.x AND\n{NO_NUMBER} AND B.x >"), "'z1' to", (2, 1), 32),
         ("SELECT a FROM t " + PAIR.replace("ORDER", "PARTITION BY id,\nfoo(x) ORDER"), FOO, (2, 1), 6),
     ],
 )

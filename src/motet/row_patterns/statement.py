@@ -5,8 +5,8 @@ The statement is passed on as it is written, with the name of a relation in the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -154,14 +154,19 @@ def _add_matches(engine: SqlEngine, draft: ClauseDraft, relation: Relation, keyw
 
 
 def _find_refused(
-    engine: SqlEngine, relation: Relation, source: str, places: Mapping[str, tuple[int, int]]
+    engine: SqlEngine, relation: Relation, source: str, places: dict[str, tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Return the tokens of the expression over a source that an engine refuses; None where each is fine alone."""
-    for text, tokens in places.items():
+    """Return the tokens of the expression over a source that an engine refuses, or fails to compute; None where each is
+    fine alone.
+    """
+    refused = ((text, f"SELECT *, {text} AS {HIDDEN}tried FROM {source} LIMIT 0") for text in places)
+    # What is guarded may fail alone, so conditions that are evaluated as one, which come last, are tried before.
+    failing = ((text, f"SELECT COUNT({text}) AS {HIDDEN}tried FROM {source}") for text in reversed(places))
+    for text, query in chain(refused, failing):
         try:
-            engine.read_schema(relation.select(f"SELECT *, {text} AS {HIDDEN}tried FROM {source} LIMIT 0"))
+            engine.read_schema(relation.select(query))
         except EngineError:
-            return tokens
+            return places[text]
     return None
 
 
