@@ -18,6 +18,7 @@ from motet.engine.local import run_table
 from motet.errors import DataError
 from motet.language import parse
 from motet.schema import EventSchema
+from motet.spark.columns import evaluate
 from motet.spark.dataframes import get_arrow_schema
 from motet.spark.parquet import FileRange, find_scan, read_range, split_files
 from tests.comparison import assert_same_results
@@ -131,6 +132,14 @@ def test_every_row_group_is_in_one_piece(tmp_path: Path) -> None:
         assert sum(map(len, found)) == ROWS
 
 
+def test_a_file_that_is_longer_where_tasks_run_is_read_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.read.parquet(stored(tmp_path / "events", events(1_000), files=1))
+    tasks = split_files(behind(frame), spark)
+    stored(tmp_path / "events", events(), files=1)
+    columns = get_arrow_schema(frame)
+    assert sum(len(rows) for task in tasks for part in task for rows in read_range(part, columns)) == ROWS
+
+
 COMPUTED: dict[str, Callable[[DataFrame], DataFrame]] = {
     "whole numbers": lambda frame: frame.filter("x > 3 AND x <= 9 AND NOT x = 5"),
     "texts": lambda frame: frame.filter("k >= 'k2' OR k IS NULL").filter("type <> 'other'"),
@@ -151,6 +160,9 @@ COMPUTED: dict[str, Callable[[DataFrame], DataFrame]] = {
     "a filter on what is computed": lambda frame: frame.selectExpr(
         "time", "IF(x > 6, 'A', 'B') AS type", "k", "r", "x"
     ).filter("type = 'A' AND r IS NOT NULL"),
+    "a remainder": lambda frame: frame.filter("x % 3 = 1 OR x % -4L = 2"),
+    "NaN is none": lambda frame: frame.filter("NOT isnan(r) OR -r < -1.0D"),
+    "parts of texts": lambda frame: frame.filter("k LIKE 'k1%' OR k LIKE '%2-' AND NOT type LIKE '%the%'"),
     "values that look like an expression": lambda frame: frame.filter("k IN ('column', 'k1-') OR x = 3"),
     "columns that are dropped": lambda frame: frame.withColumn("z", frame.x).drop("x").withColumnRenamed("z", "x"),
     "a constant": lambda frame: frame.selectExpr("time", "'A' AS type", "k", "r", "CAST(NULL AS BIGINT) AS x"),
@@ -162,6 +174,13 @@ def test_filters_and_columns_are_computed_as_spark_does(spark: SparkSession, tmp
     frame = COMPUTED[way](spark.read.parquet(stored(tmp_path / "events", events())))
     assert len(behind(frame)) == 3
     assert_read_as_by_spark(frame)
+
+
+def test_a_remainder_has_the_sign_of_the_dividend() -> None:
+    numbers = [-(2**63), -7, -6, -1, 0, 1, 6, 7, 2**63 - 1]
+    for divisor in (-(2**63), -4, -3, 1, 3, 4, 2**63 - 1):
+        found = evaluate(("remainder", ("column", "x"), ("literal", divisor, pa.int64())), pa.table({"x": numbers}))
+        assert found.to_pylist() == [abs(number) % abs(divisor) * (-1 if number < 0 else 1) for number in numbers]
 
 
 @pytest.mark.parametrize("way", ["texts", "columns that are computed"])
@@ -176,7 +195,9 @@ def test_results_over_computed_rows_are_those_of_spark(spark: SparkSession, tmp_
 @pytest.mark.parametrize(
     "changed",
     [
-        lambda frame: frame.filter("x % 3 = 1"),
+        lambda frame: frame.filter("pmod(x, 3) = 1"),
+        lambda frame: frame.filter("x % 0 = 1 OR 7 % x = 1"),
+        lambda frame: frame.filter("k LIKE 'k_-' OR k LIKE type"),
         lambda frame: frame.filter("r = CAST('NaN' AS DOUBLE)"),  # Spark may pass over row groups that have some
         lambda frame: frame.selectExpr("time", "type", "k", "r", "x + 1 AS x"),  # may overflow
         lambda frame: frame.filter("rand() > 0.5"),
@@ -243,7 +264,7 @@ def test_a_workload_gives_what_it_gives_in_process(
     table = events()
     frame = spark.read.parquet(stored(tmp_path / "events", table))
     if way == "rows":  # that only Spark can compute
-        frame = frame.filter("x % 1 = 0")
+        frame = frame.filter("pmod(x, 1) = 0")
     assert bool(behind(frame)) == (way == "files")
     workload = parse(WORKLOAD)
     ran = run(frame, workload, partitions=partitions)

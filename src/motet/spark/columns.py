@@ -42,6 +42,8 @@ COMPARISONS = {
 }
 # Whole numbers may overflow, of which Spark makes an error.
 ARITHMETIC = {"Add": "add", "Subtract": "subtract", "Multiply": "multiply"}
+# What LIKE becomes where the pattern has nothing but a % at an end or both.
+TEXT_TESTS = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}
 
 
 class CannotTranslate(Exception):
@@ -107,6 +109,11 @@ def _greater_equal(left: Values, right: Values) -> Values:
     return pc.or_(found, pc.is_nan(left)) if pa.types.is_floating(left.type) else found
 
 
+def _remainder(left: Values, right: Values) -> Values:
+    """Return the remainder of whole numbers, with the sign of the dividend."""
+    return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+
+
 _OPERATIONS: dict[str, Callable[..., Values]] = {
     "equal": _equal,
     "same": _same,
@@ -122,6 +129,12 @@ _OPERATIONS: dict[str, Callable[..., Values]] = {
     "add": pc.add,
     "subtract": pc.subtract,
     "multiply": pc.multiply,
+    "negate": pc.negate,
+    "remainder": _remainder,
+    "is_nan": lambda value: pc.fill_null(pc.is_nan(value), False),
+    "starts_with": lambda value, text: pc.starts_with(value, text.as_py()),
+    "ends_with": lambda value, text: pc.ends_with(value, text.as_py()),
+    "contains": lambda value, text: pc.match_substring(value, text.as_py()),
     "coalesce": pc.coalesce,
     "concat": lambda *texts: pc.binary_join_element_wise(*texts, ""),
 }
@@ -159,6 +172,12 @@ def translate_catalyst(expression: Any, columns: Mapping[int, Expression]) -> Ex
             if _type_of(left) != _type_of(right) or (kind in ARITHMETIC and _type_of(left) != pa.float64()):
                 raise CannotTranslate(kind)
             return (COMPARISONS | ARITHMETIC)[kind], translate(left), translate(right)
+        case "UnaryMinus" | "IsNaN" if _type_of(expression.child()) == pa.float64():
+            return "negate" if kind == "UnaryMinus" else "is_nan", translate(expression.child())
+        case "Remainder" if _type_of(expression.left()) == _type_of(expression.right()):
+            return make_remainder(translate(expression.left()), translate(expression.right()))
+        case _ if kind in TEXT_TESTS and _type_of(expression.left()) == pa.string():
+            return make_text_test(TEXT_TESTS[kind], translate(expression.left()), translate(expression.right()))
         case "In" | "InSet":
             return _translate_in(expression, kind, translate)
         case "If":
@@ -181,6 +200,28 @@ def translate_catalyst(expression: Any, columns: Mapping[int, Expression]) -> Ex
         case "Cast":
             return _translate_cast(expression, translate)
     raise CannotTranslate(kind)
+
+
+def make_remainder(value: Expression, divisor: Expression) -> Expression:
+    """Return the remainder of a whole number by a constant.
+
+    Raises:
+        CannotTranslate: The divisor is none for which the remainder is always there.
+    """
+    if divisor[0] != "literal" or not pa.types.is_integer(divisor[2]) or divisor[1] in (None, 0, -1):
+        raise CannotTranslate("remainder")
+    return "remainder", value, divisor
+
+
+def make_text_test(name: str, value: Expression, text: Expression) -> Expression:
+    """Return the test whether a value has a constant text at its start, at its end or anywhere.
+
+    Raises:
+        CannotTranslate: The text is no constant.
+    """
+    if text[0] != "literal" or not isinstance(text[1], str):
+        raise CannotTranslate(name)
+    return name, value, text
 
 
 def _translate_in(expression: Any, kind: str, translate: Callable[[Any], Expression]) -> Expression:

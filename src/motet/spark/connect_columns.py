@@ -16,7 +16,7 @@ import pyarrow as pa
 from motet.errors import QueryError
 from motet.row_patterns.expressions import ExpressionParser, Names, Node
 from motet.row_patterns.tokens import SqlText
-from motet.spark.columns import ARROW_TYPES, CannotTranslate, Expression
+from motet.spark.columns import ARROW_TYPES, CannotTranslate, Expression, make_remainder, make_text_test
 
 FUNCTIONS = {
     "==": "equal",
@@ -34,6 +34,7 @@ FUNCTIONS = {
     "-": "subtract",
     "*": "multiply",
 }
+TEXT_TESTS = {"startswith": "starts_with", "endswith": "ends_with", "contains": "contains"}  # in lower case
 LOGICAL = ("and", "or", "not")
 # Literals of a message, and what Spark calls their types.
 LITERALS = {
@@ -184,18 +185,20 @@ def _translate_node(node: Node, sql: SqlText, scope: Scope) -> Expression:
             return translate(node.parts[0])
         case "negative" if isinstance((found := translate(node.parts[0]))[1], int | float):
             return _negate(found)
+        case "negative":
+            return _apply("negative", [*map(translate, node.parts)], scope.types)
         case "is null":
             return "is_null", translate(node.parts[0])
         case "<>":
             return "not", _apply("=", [*map(translate, node.parts)], scope.types)
         case "case" if node.value == ("WHEN", "THEN") * (len(node.parts) // 2) + ("ELSE",) * (len(node.parts) % 2):
             return _apply("when", [*map(translate, node.parts)], scope.types)
-        case "call" if node.value in ("COALESCE", "CONCAT", "IF"):
+        case "call" if node.value in ("COALESCE", "CONCAT", "IF", "ISNAN"):
             name = {"IF": "when"}.get(node.value, node.value.lower())
             if name == "when" and len(node.parts) != 3:
                 raise CannotTranslate(node.value)
             return _apply(name, [*map(translate, node.parts)], scope.types)
-        case "in" | "=" | "<" | "<=" | ">" | ">=" | "and" | "or" | "not" | "+" | "-" | "*":
+        case "in" | "=" | "<" | "<=" | ">" | ">=" | "and" | "or" | "not" | "+" | "-" | "*" | "%":
             return _apply(node.kind, [*map(translate, node.parts)], scope.types)
     raise CannotTranslate(node.kind)
 
@@ -254,6 +257,18 @@ def _apply(name: str, operands: Sequence[Expression], types: Mapping[str, pa.Dat
         return name, *operands
     if name == "!=":
         return "not", _apply("==", operands, types)
+    if name == "%":
+        left, right = _unify_types(name, operands, types)
+        return make_remainder(left, right)
+    if name in ("negative", "isnan", "isNaN"):
+        _require_one_type(operands, types, pa.float64())
+        return "negate" if name == "negative" else "is_nan", *operands
+    if name.lower() in TEXT_TESTS and len(operands) == 2:
+        _require_one_type(operands, types, pa.string())
+        return make_text_test(TEXT_TESTS[name.lower()], *operands)
+    if name == "like" and len(operands) == 2:
+        _require_one_type(operands, types, pa.string())
+        return _translate_like(*operands)
     if name not in FUNCTIONS:
         raise CannotTranslate(name)
     if name in ("isNull", "isNotNull"):
@@ -262,6 +277,15 @@ def _apply(name: str, operands: Sequence[Expression], types: Mapping[str, pa.Dat
         _require_one_type(operands, types, pa.bool_())
         return FUNCTIONS[name], *operands
     return FUNCTIONS[name], *_unify_types(name, operands, types)
+
+
+def _translate_like(value: Expression, pattern: Expression) -> Expression:
+    """Return the test of a text that a pattern has behind or before a %, or between two."""
+    found = re.fullmatch(r"(%?)([^%_\\]+)(%?)", str(pattern[1])) if pattern[0] == "literal" else None
+    if found is None or not (found[1] or found[3]):
+        raise CannotTranslate("like")
+    name = "contains" if found[1] and found[3] else "ends_with" if found[1] else "starts_with"
+    return make_text_test(name, value, ("literal", found[2], pa.string()))
 
 
 def _require_one_type(
@@ -281,7 +305,7 @@ def _find_type(expression: Expression, types: Mapping[str, pa.DataType]) -> pa.D
             raise CannotTranslate(name)
         case ("literal", _, type):
             return type
-        case ("add" | "subtract" | "multiply" | "coalesce", left, *_):
+        case ("add" | "subtract" | "multiply" | "negate" | "remainder" | "coalesce", left, *_):
             return _find_type(left, types)
         case ("case", _, value, *_):
             return _find_type(value, types)

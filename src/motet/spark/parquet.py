@@ -7,6 +7,7 @@ nothing but columns of files, and filters and columns that pyarrow computes as S
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,10 @@ def find_plain_files(events: DataFrame, columns: pa.Schema) -> list[Path]:
 
 
 def split_files(files: Sequence[Path], session: SparkSession) -> list[list[FileRange]]:
-    """Split files over tasks: each reads about as much as Spark would give it."""
+    """Split files over tasks: each reads about as much as Spark would give it.
+
+    The last range of a file has no end: on Spark Connect, the file that tasks read may be longer than the one here.
+    """
     most, cores = _find_task_limits(session)
     sizes = [(str(file), file.stat().st_size) for file in files]
     fair = sum(size + FILE_OPEN_BYTES for _, size in sizes) // cores
@@ -147,7 +151,7 @@ def split_files(files: Sequence[Path], session: SparkSession) -> list[list[FileR
                 tasks.append([])
                 taken = 0
             end = min(start + share, size)
-            tasks[-1].append(FileRange(file, start, end))
+            tasks[-1].append(FileRange(file, start, end if end < size else sys.maxsize))
             taken += end - start + FILE_OPEN_BYTES
     return tasks
 
