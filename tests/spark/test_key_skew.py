@@ -63,7 +63,7 @@ def test_rows_and_the_largest_share_are_those_of_the_types_that_take_part(spark:
 @pytest.mark.parametrize(
     "changed",
     [
-        lambda events: events.withColumn("key", sf.col("key") % 2),
+        lambda events: events.withColumn("key", sf.pmod("key", sf.lit(2))),
         lambda events: events.limit(100),
         lambda events: events.union(events),
         lambda events: events.select(sf.col("key").cast("string"), "type", "time"),
