@@ -117,6 +117,36 @@ def test_a_file_that_is_being_written_is_taken_up_when_it_is_whole(
     assert len(watched.program.workload.queries) == 2
 
 
+def test_changed_queries_wait_for_the_first_micro_batch_of_a_run(
+    watched: WatchedService, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Edits that come faster than starts would keep a stream from any results."""
+    looks: list[bool] = []
+
+    def await_termination(_: float) -> bool:
+        looks.append(watched.monitor.begun.is_set())
+        if len(looks) in (4, 8):  # a micro-batch, and a run that has nothing to do
+            event: Any = SimpleNamespace(progress=SimpleNamespace(json='{"runId": ""}'), runId="")
+            watched.monitor.onQueryProgress(event) if len(looks) == 4 else watched.monitor.onQueryIdle(event)
+        return len(looks) > 9
+
+    def start(change: str | None = None) -> Any:
+        watched.starts.append(watched.program)
+        watched.monitor.follow_run(watched._query_names(), "")
+        watched.file.write_text(FIRST + SECOND if len(watched.starts) % 2 else FIRST)
+        return SimpleNamespace(awaitTermination=await_termination, isActive=False, stop=lambda: None)
+
+    watched._start = start  # type: ignore[method-assign]
+    watched.query = SimpleNamespace(awaitTermination=await_termination, isActive=False, stop=lambda: None)  # type: ignore[assignment]
+    watched.session.streams.removeListener = lambda monitor: None
+    watched.monitor.ended.set()
+    watched.file.write_text(FIRST + SECOND)
+    monkeypatch.setattr(watched, "replan", lambda: False)
+    watched.run(watch=True, every=0.0, show=lambda status: None)
+    assert len(watched.starts) == 3, "one at the beginning, and one after each time that it had begun"
+    assert said == ["queries changed: 1 added, 0 removed, 2 in all", "queries changed: 0 added, 1 removed, 1 in all"]
+
+
 def test_queries_that_a_checkpoint_cannot_go_on_with_end_nothing(watched: WatchedService, said: list[str]) -> None:
     watched.refused = RunError("the column 'k' was int32 when the checkpoint was made and is int64 now")
     watched.file.write_text(FIRST + SECOND)

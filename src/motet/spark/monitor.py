@@ -96,6 +96,7 @@ class StreamMonitor(StreamingQueryListener):
         self.changes: deque[dict[str, Any]] = deque(maxlen=MAX_CHANGES)  # when queries or plans changed, and how
         self.lock = threading.Lock()
         self.ended = threading.Event()  # the run that is followed, and all its progress is here
+        self.begun = threading.Event()  # the run has done a micro-batch, or there is none to do
 
     def follow_run(self, queries: tuple[str, ...], run_id: str, change: str | None = None) -> None:
         """Follow a new run of the stream, with other queries or with another plan."""
@@ -104,6 +105,7 @@ class StreamMonitor(StreamingQueryListener):
             self.changes.append({"at": time.time(), "words": change})
             self.run_id = run_id
             self.ended.clear()
+            self.begun.clear()
             self.metrics.queries = queries
             self.metrics.waiting = self.metrics.state_bytes = 0
             self.metrics.unit_bytes.clear()
@@ -115,7 +117,8 @@ class StreamMonitor(StreamingQueryListener):
         pass
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        pass
+        if self.run_id in (None, str(event.runId)):
+            self.begun.set()
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         if self.run_id in (None, str(event.runId)):
@@ -129,6 +132,7 @@ class StreamMonitor(StreamingQueryListener):
         progress = json.loads(event.progress.json)
         if self.run_id in (None, progress["runId"]):
             self.add(progress)
+            self.begun.set()
 
     def add(self, progress: dict[str, Any]) -> None:
         """Add what one micro-batch reports."""

@@ -33,6 +33,7 @@ JSON_LINES = "lines"  # json lines on standard output
 FILE_FORMATS = ("parquet", "orc", "csv", "json", "text")  # of which Spark wants to know the columns
 
 POLL_SECONDS = 0.25  # between two looks whether to stop
+MAX_BEGIN_SECONDS = 60.0  # for which changed queries wait for the first micro-batch of a run
 # At each start of a stream Spark waits ten seconds for a Python process, which a busy machine may not give it in time.
 SLOW_WORKER = "Python worker failed to connect back"
 MAX_SLOW_STARTS = 8  # in a row
@@ -165,6 +166,7 @@ class StreamService:
         self.say = say
         self.show = show
         self.last_rejection = ""
+        self.run_since = time.monotonic()
         self.slow_starts, self.started_at = 0, 0  # in a row, and after which micro-batch
         self.events, self.program = self._compile(read(file), job.options.statistics)
         self.monitor = StreamMonitor(self._query_names(), say, run_id="")
@@ -186,7 +188,7 @@ class StreamService:
                     if self.monitor.metrics.batches > shown:
                         shown = self.monitor.metrics.batches
                         show(self.monitor.status())
-                    if watch:
+                    if watch and self.has_begun():
                         self.reload_queries()
                     self.replan()
             if not stopping.is_set():
@@ -213,6 +215,10 @@ class StreamService:
         self.say("Spark did not wait for a Python process to start: the stream starts again from its checkpoint")
         self.query = self._start("started again")
         return False
+
+    def has_begun(self) -> bool:
+        """Return whether this run has come to results: edits that come faster than starts would keep it from any."""
+        return self.monitor.begun.is_set() or time.monotonic() >= self.run_since + MAX_BEGIN_SECONDS
 
     def reload_queries(self) -> bool:
         """Take up the queries as the file has them now; if they are wrong, say so and keep the old ones.
@@ -294,6 +300,7 @@ class StreamService:
         stream = run(self.events, self.program, self.job.sink.describe())
         query = self.job.sink.start(stream, {"availableNow": True} if self.job.once else trigger, self.show)
         self.monitor.follow_run(self._query_names(), str(query.runId), change)
+        self.run_since = time.monotonic()
         return query
 
 
