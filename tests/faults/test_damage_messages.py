@@ -79,6 +79,7 @@ def empty(file: Path) -> None:
         *((file, empty) for file in ("state/0/_stateSchema/default/0_abc", "state/0/1/8.changelog",
                                      "state/0/1/SSTs/000008-abc.sst")),
         ("offsets/8", Path.unlink),
+        ("offsets/10", Path.unlink),  # there is a later commit
         ("commits/9", Path.unlink),
     ],
 )  # fmt: skip
@@ -94,10 +95,23 @@ def test_a_damaged_file_that_spark_does_not_name_is_found(
         assert f"is missing: {checkpoint / file} (Unexpected end-of-input)" in str(refused.value)
 
 
-def test_where_no_file_is_found_the_folder_of_the_state_is_named(checkpoint: Path) -> None:
-    said = "block checksum mismatch in /tmp/spark/StateStoreId(opId=0,partId=1,name=default)-a/workingDir/000008.sst"
-    with pytest.raises(RunError, match=f"is missing: {checkpoint}/state/0/1 "), explain_damage(str(checkpoint)):
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("block checksum mismatch in /tmp/StateStoreId(opId=0,partId=1,name=default)-a/000008.sst", "state/0/1"),
+        ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint location is inconsistent", "metadata"),
+        ("terminated with exception:\n\tat org.apache.StateSchemaCompatibilityChecker.get", "state/0/_stateSchema"),
+    ],
+)
+def test_where_no_file_is_found_its_place_is_named(checkpoint: Path, said: str, place: str) -> None:
+    with pytest.raises(RunError, match=f"is missing: {checkpoint}/{place} "), explain_damage(str(checkpoint)):
         raise ValueError(said)
+
+
+def test_what_spark_calls_an_internal_error_is_not_called_so(checkpoint: Path) -> None:
+    empty(checkpoint / "metadata")
+    with pytest.raises(RunError, match=r"metadata \(Spark cannot read it\)"), explain_damage(str(checkpoint)):
+        raise ValueError("[INTERNAL_ERROR] The phase planning failed with an internal error.")
 
 
 def test_a_checkpoint_that_has_just_begun_is_not_to_blame(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
         if file is None:
             raise
         causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
-        raise describe_damage(file, causes[-1] if causes else first_line(error)) from error
+        why = causes[-1] if causes else first_line(error)
+        raise describe_damage(file, "Spark cannot read it" if "INTERNAL_ERROR" in why else why) from error
 
 
 def find_named_file(message: str, folder: str) -> str | None:
@@ -55,10 +56,15 @@ def find_named_file(message: str, folder: str) -> str | None:
 
 def _find_partition(message: str, checkpoint: str) -> str | None:
     """Return the folder of the state that a message speaks of without its name."""
+    state = f"{checkpoint.rstrip('/')}/state"
     place = re.search(r"StateStoreId\(opId=(\d+),partId=(\d+)", message)
-    if place is None:
-        return f"{checkpoint.rstrip('/')}/state" if "CANNOT_LOAD_STATE_STORE" in message else None
-    return f"{checkpoint.rstrip('/')}/state/{place[1]}/{place[2]}"
+    if place is not None:
+        return f"{state}/{place[1]}/{place[2]}"
+    if "MISSING_METADATA_FILE" in message:
+        return f"{checkpoint.rstrip('/')}/metadata"
+    if re.search(r"\.StateSchema|\.SchemaHelper", message):
+        return f"{state}/0/_stateSchema"  # the one operator that motet has
+    return state if "CANNOT_LOAD_STATE_STORE" in message else None
 
 
 def _local_path(folder: str) -> str:
@@ -74,9 +80,10 @@ def _find_damaged_file(checkpoint: str) -> Path | None:
     for file in (file for folder in LOGS for file in _list_numbered(root, f"{folder}/**/*")):
         if not _is_log(file, versioned=True):
             return file
-    for folder in NUMBERED:
-        numbers = [int(file.name) for file in _list_numbered(root, f"{folder}/*")]
-        missing = set(range(min(numbers, default=0), max(numbers, default=0))) - set(numbers)
+    offsets, commits = ({int(file.name) for file in _list_numbered(root, f"{folder}/*")} for folder in NUMBERED)
+    for folder, numbers, others in (("offsets", offsets, commits), ("commits", commits, set())):
+        known = numbers | others
+        missing = set(range(min(known, default=0), max(known, default=-1) + 1)) - numbers
         if missing:
             return root / folder / str(min(missing))
     states = (file for file in sorted(root.glob("state/**/*")) if file.is_file() and not file.name.startswith("."))
