@@ -185,6 +185,35 @@ def test_a_column_of_several_types_is_refused() -> None:
     assert library.run(table.drop_columns(["s"]), COUNT).num_rows == 1
 
 
+@pytest.mark.parametrize("condition", ["a.x >= a.k", "a.x >= b.k", "a.x = b.k", "a.k IN (9007199254740992.0)"])
+def test_whole_numbers_are_compared_with_floating_ones_as_doubles(condition: str) -> None:
+    table = pa.table({"time": [1, 2], "type": ["A", "B"], "k": [2**53 + 1] * 2, "x": [2.0**53] * 2})
+    for engine in ENGINES:
+        query = f"RETURN a, b PATTERN SEQ(A a, B b) WHERE {condition} WITHIN 10 s"
+        assert library.run(table, query, engine=engine).num_rows == 1
+
+
+@pytest.mark.parametrize("condition", ["a.x < 9223372036854775808", "FIRST(a).x < 9223372036854775808 + b.x"])
+def test_whole_numbers_of_more_than_64_bits_are_refused(condition: str) -> None:
+    with pytest.raises(DataError, match="the whole number 9223372036854775808 does not fit in 64 bits"):
+        library.run(
+            events_at(pa.array([1, 2, 3])), f"RETURN COUNT(*) PATTERN SEQ(A+ a, B b) WHERE {condition} WITHIN 10 s"
+        )
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "kind",
+    [pa.time32("s"), pa.duration("ns"), pa.decimal256(60, 0), pa.month_day_nano_interval(), pa.uint64()],
+    ids=str,
+)
+def test_types_that_spark_does_not_have_are_refused(kind: pa.DataType) -> None:
+    value = pa.MonthDayNano([1, 2, 3]) if pa.types.is_interval(kind) else 1
+    table = events_at(pa.array([1, 2, 3])).append_column("s", pa.array([value] * 3, kind))
+    with pytest.raises(DataError, match="Spark has no type for column 's'"):
+        library.run(table, MATCHES, engine="spark")
+
+
 def test_large_whole_numbers_in_min_and_max() -> None:
     query = "RETURN MIN(a.u) AS least, MAX(a.u) AS most PATTERN SEQ(A a, B) WITHIN 10 s SLIDE 10 s"
     fits = events_at(pa.array([1, 2, 3])).append_column("u", pa.array([0, 2**63 - 2, 5], pa.uint64()))

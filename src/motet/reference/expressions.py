@@ -181,6 +181,8 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
         return None
     if kind(left) != kind(right):
         raise RunError(f"a {kind(left)} cannot be compared with a {kind(right)}: {left!r} {operator} {right!r}")
+    if isinstance(left, float) != isinstance(right, float) and kind(left) == "number":
+        left, right = float(left), float(right)
     try:
         match operator:
             case "=":

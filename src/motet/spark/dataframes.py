@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema, to_arrow_type
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from motet.errors import DataError, RunError
@@ -40,6 +41,7 @@ def open_dataframe(source: EventSource | pa.Table, session: SparkSession) -> Dat
     that knows the types of its columns: Spark's would read some of them otherwise.
     """
     if isinstance(source, pa.Table):
+        _require_spark_types(source)
         return session.createDataFrame(source)
     if source.format == PARQUET and all(_is_read_alike(source, field) for field in source.schema):
         # Spark has a working directory of its own, the one in which its process was started.
@@ -114,6 +116,20 @@ def _nearest_spark_type(type: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(type) and type.unit == "ns":
         return pa.timestamp("us", type.tz)
     return type
+
+
+def _require_spark_types(table: pa.Table) -> None:
+    """Raise where Spark has no type for a column, or none that holds its values."""
+    for field in table.schema:
+        try:
+            converted = to_arrow_type(from_arrow_type(field.type))
+            if pa.types.is_duration(field.type):
+                table[field.name].cast(converted)
+        except (PySparkTypeError, pa.ArrowInvalid, ValueError) as error:
+            raise DataError(
+                f"Spark has no type for column {field.name!r}, which holds {field.type}: leave it out, or convert it "
+                f'(--select "* REPLACE (CAST({field.name} AS ...) AS {field.name})")'
+            ) from error
 
 
 def column(name: str) -> Column:

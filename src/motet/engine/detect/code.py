@@ -12,6 +12,7 @@ from typing import Literal as Choice
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.errors import DataError
 from motet.kernels import expressions as op
 from motet.kernels.expressions import Bytecode
 from motet.kernels.instances import PLAIN, TEST_WIDTH, Tests
@@ -132,7 +133,13 @@ class ExpressionCompiler:
         return np.array(words or [0], np.int32), offsets_of(self.code)
 
     def constant(self, value: int | str) -> int:
-        """Add an integer or a text as a constant; return its number."""
+        """Add an integer or a text as a constant; return its number.
+
+        Raises:
+            DataError: It is an integer that does not fit in 64 bits.
+        """
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise DataError(f"the whole number {value} does not fit in 64 bits")
         self.ints.append(value)
         return len(self.ints) - 1
 
