@@ -42,6 +42,11 @@ def test_a_query_passes_the_functions_that_the_documentation_lists(
     assert done.status == 0
     passed = [name.partition(".")[2] for name in stacks[0] if name != "app.main"]
     assert len(passed) <= 12
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    listed = re.findall(r"^\| \d+ \| `([\w.]+)` \|", page, re.MULTILINE)
-    assert [name.rpartition(".")[2] for name in listed] == passed
+    assert list_functions(1) == passed
+
+
+def list_functions(column: int) -> list[str]:
+    """List the functions of one column of the table in docs/architecture.md, without their modules and classes."""
+    rows = re.findall(r"^\| \d+ (\|.*\|)$", (ROOT / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    cells = [row.split("|")[column] for row in rows]
+    return [name.rpartition(".")[2] for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
