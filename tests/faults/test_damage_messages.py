@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from motet.errors import RunError
-from motet.spark.damage import explain_damage
+from motet.spark.damage import check_source_logs, explain_damage
 
 
 @pytest.mark.parametrize(
@@ -112,6 +112,19 @@ def test_what_spark_calls_an_internal_error_is_not_called_so(checkpoint: Path) -
     empty(checkpoint / "metadata")
     with pytest.raises(RunError, match=r"metadata \(Spark cannot read it\)"), explain_damage(str(checkpoint)):
         raise ValueError("[INTERNAL_ERROR] The phase planning failed with an internal error.")
+
+
+@pytest.mark.parametrize("ending", ["", ".compact"])
+def test_a_list_of_files_that_is_gone_is_named_before_they_are_read_again(checkpoint: Path, ending: str) -> None:
+    check_source_logs(str(checkpoint))  # whose source has no such list
+    (checkpoint / "offsets/10").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":10}')
+    file = checkpoint / "sources/0/10"
+    file = file.rename(file.with_name(f"10{ending}"))
+    check_source_logs(f"file://{checkpoint}")
+    file.unlink()
+    with pytest.raises(RunError, match=f"is missing: {checkpoint}/sources/0/10 "):
+        check_source_logs(f"file://{checkpoint}")
+    check_source_logs(str(checkpoint / "new"))
 
 
 def test_a_checkpoint_that_has_just_begun_is_not_to_blame(tmp_path: Path) -> None:

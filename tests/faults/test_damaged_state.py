@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 import motet as library
 from motet.io.writers import json_lines
+from motet.spark.checkpoint import FOLDER
 from tests.command_line import Motet
 from tests.spark.test_stream import Folder, last_event, random_events
 
@@ -92,7 +93,8 @@ class Trial:
         DAMAGES[how](self.state / file)
         found, said = self.start()
         if said:
-            assert str(self.state / Path(*file.parts[:3])) in said, said  # of the state, the partition at least
+            place = self.state / Path(*file.parts[:3])  # of the state, the partition at least
+            assert str(place) in said or (file.parts[0] == FOLDER and "its folder 'motet' is missing" in said), said
             assert "new --checkpoint" in said, said
             assert "internal error" not in said, said
             return "refused"
@@ -110,10 +112,13 @@ def sort_lines(lines: Any) -> list[str]:
 
 
 def choose_trials(files: list[Path]) -> list[tuple[Path, str, bool]]:
-    """Return all files, damages and whether there is a checksum; or one of each folder, in a way that differs."""
+    """Return all files, damages and whether there is a checksum; or one of each folder, in a way that differs.
+
+    Without a checksum nothing tells that a letter of a text was changed.
+    """
     every = [(file, how, checked) for file in files for how in DAMAGES for checked in (True, False)]
     if LONG:
-        return every
+        return [each for each in every if each[0].parts[0] == "state" or each[1:] != ("changed", False)]
     rng = random.Random(5)
     folders = sorted({file.parts[0] for file in files})
     return [

@@ -48,6 +48,18 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
         raise describe_damage(file, "Spark cannot read it" if "INTERNAL_ERROR" in why else why) from error
 
 
+def check_source_logs(checkpoint: str) -> None:
+    """Raise where a local checkpoint lacks the list of files that were read last: Spark would read them again."""
+    root = Path(_local_path(checkpoint))
+    offsets = max(_list_numbered(root, "offsets/*"), key=lambda file: int(file.name), default=None)
+    for at, line in enumerate([] if offsets is None else offsets.read_text(errors="replace").splitlines()[2:]):
+        number = re.fullmatch(r'\{"logOffset":(\d+)\}', line)
+        if number is not None:
+            file = root / "sources" / str(at) / number[1]
+            if not file.exists() and not file.with_name(f"{file.name}.compact").exists():
+                raise describe_damage(file, "it lists files that were read")
+
+
 def find_named_file(message: str, folder: str) -> str | None:
     """Return the first file or folder below a folder that a message of Spark names."""
     found = re.search(rf"{re.escape(_local_path(folder))}/[^\s,;'\"\])]+", message)
