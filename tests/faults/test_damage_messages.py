@@ -100,7 +100,7 @@ def test_a_damaged_file_that_spark_does_not_name_is_found(
     [
         ("block checksum mismatch in /tmp/StateStoreId(opId=0,partId=1,name=default)-a/000008.sst", "state/0/1"),
         ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint location is inconsistent", "metadata"),
-        ("terminated with exception:\n\tat org.apache.StateSchemaCompatibilityChecker.get", "state/0/_stateSchema"),
+        ("Query [id = 1] terminated with exception:  SQLSTATE: XXKST", "state/0/_stateSchema"),
     ],
 )
 def test_where_no_file_is_found_its_place_is_named(checkpoint: Path, said: str, place: str) -> None:

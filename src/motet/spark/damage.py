@@ -74,8 +74,8 @@ def _find_partition(message: str, checkpoint: str) -> str | None:
         return f"{state}/{place[1]}/{place[2]}"
     if "MISSING_METADATA_FILE" in message:
         return f"{checkpoint.rstrip('/')}/metadata"
-    if re.search(r"\.StateSchema|\.SchemaHelper", message):
-        return f"{state}/0/_stateSchema"  # the one operator that motet has
+    if re.search(r"terminated with exception:\s+(at |SQLSTATE)", message):  # of a file that ends too early, no more
+        return f"{state}/0/_stateSchema"  # of the one operator that motet has
     return state if "CANNOT_LOAD_STATE_STORE" in message else None
 
 
