@@ -8,6 +8,7 @@ is printed.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -81,8 +82,12 @@ def start_stream(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def list_rows(folder: Path) -> pa.Table:
-    """Return the results of the query that stays."""
-    tables = [pq.read_table(file, columns=["query", "window_start", "COUNT(*)"]) for file in folder.glob("*.parquet")]
+    """Return the results of the query that stays, of the files that Spark's log names: an edit that ends a micro-batch
+    leaves others.
+    """
+    logs = [file for file in (folder / "_spark_metadata").iterdir() if not file.name.startswith(".")]
+    names = {json.loads(line)["path"].rpartition("/")[2] for log in logs for line in log.read_text().splitlines()[1:]}
+    tables = [pq.read_table(folder / name, columns=["query", "window_start", "COUNT(*)"]) for name in sorted(names)]
     rows = pa.concat_tables(tables)
     return rows.filter(pa.array([name == "stays" for name in rows["query"].to_pylist()])).sort_by("window_start")
 
