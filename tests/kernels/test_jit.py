@@ -97,6 +97,8 @@ def test_every_kernel_states_its_complexity_or_who_does() -> None:
     silent = []
     for one in KERNELS:
         function = one.py_func
+        if not function.__module__.startswith("motet."):  # baselines, which other tests import
+            continue
         module = sys.modules[function.__module__]
         references = re.findall(r"`([\w.]+)`", function.__doc__ or "")
         callers = [attrgetter(name)(module) for name in references if hasattr(module, name.split(".")[0])]

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -111,16 +112,17 @@ def test_results_are_those_of_batch_whichever_host_is_asked(data: st.DataObject)
     hosts = [OperatorHost() for _ in range(2)]
     found = []
     moments = [(build_stream_table(part), max(at // 1000, 0)) for part, at in data.draw(micro_batches(rows))]
-    for part, watermark in [*moments, (table.slice(0, 0), LAST)]:
-        event = data.draw(st.sampled_from(["none", "fails", "is lost", "other plan"]))
-        host = data.draw(st.sampled_from([0, 1]))
-        if event == "fails":
-            simulation.feed(hosts[host], part, watermark, fails=True)
-        elif event == "is lost":
-            hosts[host] = OperatorHost()
-        elif event == "other plan":
-            simulation.start(data.draw(st.sampled_from(["none", "prefix"])))
-        found.append(simulation.results(simulation.feed(hosts[host], part, watermark)))
+    with patch("gc.collect"):  # which takes long in the process of all tests
+        for part, watermark in [*moments, (table.slice(0, 0), LAST)]:
+            event = data.draw(st.sampled_from(["none", "fails", "is lost", "other plan"]))
+            host = data.draw(st.sampled_from([0, 1]))
+            if event == "fails":
+                simulation.feed(hosts[host], part, watermark, fails=True)
+            elif event == "is lost":
+                hosts[host] = OperatorHost()
+            elif event == "other plan":
+                simulation.start(data.draw(st.sampled_from(["none", "prefix"])))
+            found.append(simulation.results(simulation.feed(hosts[host], part, watermark)))
     assert_same_results(pa.concat_tables(found), enumerate_table(workload, table))
 
 

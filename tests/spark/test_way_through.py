@@ -19,7 +19,8 @@ from motet.engine.live import slots
 from motet.language import read
 from motet.options import Options
 from motet.schema import EventSchema
-from motet.spark import batch, service, tasks
+from motet.spark import batch, host_process, service, tasks
+from motet.spark.operator_host import OperatorHost
 from motet.spark.processor import BucketProcessor
 from motet.spark.serialization import CachedPickle, table_to_ipc
 from motet.spark.shuffle import ShufflePlan
@@ -78,6 +79,7 @@ def test_a_stream_passes_the_functions_that_the_documentation_lists(
     in_driver = watch(monkeypatch, service, "run")
     assert motet("stream", QUERIES, "--option", f"path={tmp_path / 'events'}", "--once").status == 0
     in_worker = watch(monkeypatch, slots, "resume_slots")
+    monkeypatch.setattr(host_process, "_local_host", OperatorHost())
     program = compile_workload(read(QUERIES), EventSchema(flights.schema), Options(mode="append"))
     (branch,) = program.branches
     processor = BucketProcessor(CachedPickle(RunContext(program)), [b.name for b in program.all_branches], {}, "way")
