@@ -19,7 +19,7 @@ from motet.compile import Branch, DetectBranch, Program
 from motet.engine.expressions import evaluate_condition
 from motet.errors import DataError
 from motet.kernels.numbering import TextIndex
-from motet.kernels.order import order_by_key, rank_events, sort_disordered
+from motet.kernels.order import order_by_key, rank_events, sort_disordered, sort_rows
 from motet.kernels.ragged import offsets_from_counts
 from motet.kernels.tables import Events
 from motet.kernels.totals import NO_MINIMUM
@@ -387,7 +387,27 @@ def rank_values(column: pa.Array) -> tuple[pa.Array, pa.Array]:
     return pa.array(rank).take(encoded.indices), encoded.dictionary.take(ascending)
 
 
-def rank_keys(column: pa.ChunkedArray) -> tuple[Ints, int]:
+def order_rows(columns: Sequence[pa.ChunkedArray]) -> Ints | None:
+    """Return the stable order of rows by some columns, nulls last; None where they are in order. O(n log n)."""
+    return None if _are_increasing(columns) else sort_rows([_rank_keys(column) for column in columns])
+
+
+def _are_increasing(columns: Sequence[pa.ChunkedArray]) -> bool:
+    """Return whether each row comes after the one before by the first columns, as far as these are numbers or times."""
+    size = max(len(columns[0]) - 1, 0)
+    later, equal = np.zeros(size, np.bool_), np.ones(size, np.bool_)
+    for column in columns:
+        if column.null_count or not (pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)):
+            return False
+        values = column.to_numpy()
+        later |= equal & (values[1:] > values[:-1])
+        equal &= values[1:] == values[:-1]
+        if later.all():
+            return True
+    return False
+
+
+def _rank_keys(column: pa.ChunkedArray) -> tuple[Ints, int]:
     """Return the rank of each value, those that are null last, and a bound of the ranks."""
     if column.null_count == len(column):
         return np.zeros(len(column), np.int64), 1

@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from motet.compile import Branch, Program
-from motet.engine.encode import as_one_array, count_invalid_rows, group_rows, rank_keys
+from motet.engine.encode import as_one_array, count_invalid_rows, group_rows, order_rows
 from motet.engine.metrics import BranchMetrics
 from motet.engine.partials import finish, merge, settle_overflows
 from motet.engine.run import run_branch
 from motet.errors import RunError
-from motet.kernels.order import sort_rows
 from motet.plans.execution import Execution, ExecutionRecord, Executions
 
 if TYPE_CHECKING:
@@ -292,7 +291,7 @@ def _sort_by_time(program: Program, result: pa.Table, query: pa.ChunkedArray | N
     keys.append(pc.coalesce(*map(result.column, clocks)))
     keys += [result.column(name) for name in ("end",) if name in program.time_columns]
     keys += [result.column(name) for name in program.group_columns]
-    order = sort_rows([rank_keys(column) for column in keys])
+    order = order_rows(keys)
     return result if order is None else take_rows(result, order)
 
 

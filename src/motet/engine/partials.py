@@ -19,14 +19,13 @@ from motet.engine.encode import (
     decode_text_codes,
     group_rows,
     order_preserving_codes,
-    rank_keys,
+    order_rows,
     rank_values,
     read_column,
 )
 from motet.engine.expressions import evaluate_condition
 from motet.errors import DataError
 from motet.kernels.combine import sum_groups, sweep_groups
-from motet.kernels.order import sort_rows
 from motet.kernels.tables import END, START, decode_owners
 from motet.kernels.totals import COUNT_OVER, COUNT_SURE, NO_MINIMUM, Layout, make_layout
 from motet.model.expression import Attribute
@@ -376,7 +375,7 @@ def finish(program: Program, partials: pa.Table, in_order: bool = False) -> pa.T
         groups = [
             partials.column(f"k{program.partition.index(name)}") for name in program.groups if name in program.partition
         ]
-        order = sort_rows([rank_keys(column) for column in (partials.column("query"), partials.column("end"), *groups)])
+        order = order_rows([partials.column("query"), partials.column("end"), *groups])
     tables = [
         _finish_group(program, group[0], _PartialRows(partials, rows, columns))
         for group, rows in _split_by_merge_group(program, partials, order)
