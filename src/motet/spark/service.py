@@ -305,6 +305,9 @@ class StreamService:
 
 
 def _ask_the_same(one: Workload, other: Workload) -> bool:
-    """Return whether workloads have the same queries and types, in any order: then nothing has to start again."""
-    pairs = ((one.queries, other.queries), (one.definitions, other.definitions))
-    return all(len(own) == len(others) and all(each in others for each in own) for own, others in pairs)
+    """Return whether workloads have the same queries and types, in any order: then nothing has to start again.
+
+    O(queries): a watched file is compared again and again.
+    """
+    pairs = (one.queries, other.queries), (one.definitions, other.definitions)
+    return all({each.name: each for each in own} == {each.name: each for each in others} for own, others in pairs)
