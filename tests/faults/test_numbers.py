@@ -23,9 +23,10 @@ from motet.explain.text import render_plan_mermaid
 from motet.options import Options
 from motet.spark.monitor import StreamMonitor
 from motet.spark.status_server import StatusPages, start_server
+from motet.spark.stream import COUNTS, RESULT_METRICS
 from tests.faults.test_editors import FIRST, SCHEMA, WatchedService
 
-PROGRESS = {
+PROGRESS: dict[str, Any] = {
     "numInputRows": 123_456_789,
     "processedRowsPerSecond": 12345678.25,
     "durationMs": {"triggerExecution": 1234567},
@@ -50,6 +51,20 @@ def test_prometheus_gets_values_at_full_precision() -> None:
     assert 'motet_unit_seconds_total{unit="q"} 0.1234567890123' in lines
     assert 'motet_unit_state_bytes{unit="q"} 123456789012345' in lines
     assert 'motet_results_total{query="q\\n1"} 0' in lines
+
+
+def test_prometheus_has_no_series_of_queries_and_units_that_are_gone() -> None:
+    monitor = StreamMonitor(["q", "gone"])
+    results = {RESULT_METRICS: {COUNTS: '{"q": 2, "gone": 3}'}}
+    monitor.add({**PROGRESS, "observedMetrics": {**PROGRESS["observedMetrics"], **results}})
+    assert 'motet_results_total{query="gone"} 3' in monitor.to_prometheus()
+    monitor.follow_run(("q", "new"), "")
+    text = monitor.to_prometheus()
+    assert 'query="gone"' not in text
+    assert "unit=" not in text
+    assert 'motet_results_total{query="q"} 2\n' in text
+    assert 'motet_results_total{query="new"} 0\n' in text
+    assert "5 results" in monitor.status()  # of the whole run
 
 
 def test_the_status_has_what_workers_said_they_executed() -> None:

@@ -60,11 +60,11 @@ class StreamMetrics:
 
     @property
     def unit_costs(self) -> dict[str, tuple[float, int]]:
-        """Seconds so far and bytes of state now of each unit, the most expensive one first."""
+        """Seconds so far and bytes of state now of each unit that runs, the most expensive one first."""
         sizes: Counter[str] = Counter()
         for (_, unit), size in self.unit_bytes.items():
             sizes[unit] += size
-        return {unit: (seconds, sizes[unit]) for unit, seconds in self.unit_seconds.most_common()}
+        return {unit: (seconds, sizes[unit]) for unit, seconds in self.unit_seconds.most_common() if unit in sizes}
 
     @property
     def lag(self) -> float | None:
@@ -247,7 +247,7 @@ class StreamMonitor(StreamingQueryListener):
             return list(self.metrics.executed.values())
 
     def to_prometheus(self) -> str:
-        """Return the metrics as Prometheus text."""
+        """Return the metrics as Prometheus text; of queries and units, those that run."""
         with self.lock:
             metrics = self.metrics
             values = {
@@ -269,7 +269,8 @@ class StreamMonitor(StreamingQueryListener):
                     lines += [f"# TYPE motet_{name} {kind}", f"motet_{name} {value!r}"]
             for name, by_query in (("results_total", metrics.results), ("truncated_batches_total", metrics.truncated)):
                 lines.append(f"# TYPE motet_{name} counter")
-                lines += [f'motet_{name}{{query="{_escape(query)}"}} {count}' for query, count in by_query.items()]
+                counted = (query for query in metrics.queries if query in by_query)
+                lines += [f'motet_{name}{{query="{_escape(query)}"}} {by_query[query]}' for query in counted]
             costs = metrics.unit_costs
             for at, (name, kind) in enumerate((("unit_seconds_total", "counter"), ("unit_state_bytes", "gauge"))):
                 lines.append(f"# TYPE motet_{name} {kind}")
