@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from motet.errors import RunError
-from motet.spark.damage import check_source_logs, explain_damage
+from motet.spark.damage import check_logs, explain_damage
 
 
 @pytest.mark.parametrize(
@@ -116,15 +117,47 @@ def test_what_spark_calls_an_internal_error_is_not_called_so(checkpoint: Path) -
 
 @pytest.mark.parametrize("ending", ["", ".compact"])
 def test_a_list_of_files_that_is_gone_is_named_before_they_are_read_again(checkpoint: Path, ending: str) -> None:
-    check_source_logs(str(checkpoint))  # whose source has no such list
+    check_logs(str(checkpoint))  # whose source has no such list
     (checkpoint / "offsets/10").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":10}')
     file = checkpoint / "sources/0/10"
     file = file.rename(file.with_name(f"10{ending}"))
-    check_source_logs(f"file://{checkpoint}")
+    check_logs(f"file://{checkpoint}")
     file.unlink()
     with pytest.raises(RunError, match=f"is missing: {checkpoint}/sources/0/10 "):
-        check_source_logs(f"file://{checkpoint}")
-    check_source_logs(str(checkpoint / "new"))
+        check_logs(f"file://{checkpoint}")
+    check_logs(str(checkpoint / "new"))
+
+
+def write_checksum(file: Path) -> None:
+    """Write the checksum of a file as Hadoop does: a head, the size of a chunk, and the sum of each."""
+    content = file.read_bytes()
+    sums = [zlib.crc32(content[at : at + 16]).to_bytes(4) for at in range(0, len(content), 16)]
+    file.with_name(f".{file.name}.crc").write_bytes(b"".join([b"crc\0", (16).to_bytes(4), *sums]))
+
+
+@pytest.mark.parametrize("name", ["offsets/10", "commits/8", "sources/0/7", "sources/0/9.compact", "metadata"])
+def test_a_letter_that_was_changed_is_found_by_the_checksum(checkpoint: Path, name: str) -> None:
+    for file in [each for each in checkpoint.glob("**/*") if each.is_file()]:
+        write_checksum(file)
+    check_logs(f"file://{checkpoint}")
+    file = checkpoint / name
+    changed = bytearray(file.read_bytes())
+    changed[len(changed) // 2] ^= 0x55
+    file.write_bytes(changed)
+    with pytest.raises(
+        RunError, match=rf"is missing: {file} \(its checksum is not that of its content\): bring it back"
+    ):
+        check_logs(f"file://{checkpoint}")
+
+
+def test_a_checksum_alone_tells_of_a_file_that_was_removed(checkpoint: Path) -> None:
+    for number in (7, 10):
+        write_checksum(checkpoint / f"commits/{number}")
+    (checkpoint / "commits/7").unlink()
+    check_logs(str(checkpoint))  # as after a process that was killed while it deleted the oldest
+    (checkpoint / "commits/10").unlink()
+    with pytest.raises(RunError, match=rf"is missing: {checkpoint}/commits/10 \(its checksum is there\)"):
+        check_logs(str(checkpoint))
 
 
 def test_a_checkpoint_that_has_just_begun_is_not_to_blame(tmp_path: Path) -> None:

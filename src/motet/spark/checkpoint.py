@@ -18,7 +18,7 @@ from motet.errors import RunError
 from motet.io.formats import first_line
 from motet.model.query import AllVariables, Variable
 from motet.spark.buckets import Buckets, choose_buckets
-from motet.spark.damage import NEW_CHECKPOINT, check_source_logs, describe_damage, find_named_file
+from motet.spark.damage import NEW_CHECKPOINT, check_logs, describe_damage, find_named_file
 
 FOLDER = "motet"  # inside the checkpoint, beside Spark's own folders
 INTEGERS = ("int8", "int16", "int32", "int64")  # each is wider than the one before
@@ -55,7 +55,7 @@ def register_start(
     Raises:
         RunError: The checkpoint was made with something that cannot change, or lacks its record.
     """
-    check_source_logs(checkpoint)
+    check_logs(checkpoint)
     records = _read_records(session, checkpoint)
     last = records[-1] if records else None
     if last is None and _read_rows(session, f"{checkpoint}/offsets"):

@@ -6,7 +6,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from motet.io.formats import first_line
 NEW_CHECKPOINT = "start with a new --checkpoint (in Python checkpoint=), where results begin anew"
 # Folders of files with a line for the version and lines of JSON. Those of the first two are numbered without gaps.
 NUMBERED = ("offsets", "commits")
-LOGS = (*NUMBERED, "sources", "state/*/_metadata")
+CHECKSUM_HEAD = b"crc\0"  # then the size of a chunk, and the checksum of each
+CHECKED = (*NUMBERED, "sources")
+LOGS = (*CHECKED, "state/*/_metadata")
 
 
 def describe_damage(file: str | Path, why: str) -> RunError:
@@ -48,9 +50,25 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
         raise describe_damage(file, "Spark cannot read it" if "INTERNAL_ERROR" in why else why) from error
 
 
-def check_source_logs(checkpoint: str) -> None:
-    """Raise where a local checkpoint lacks the list of files that were read last: Spark would read them again."""
+def check_logs(checkpoint: str) -> None:
+    """Raise where logs of a local checkpoint are damaged; Spark writes checksums of them, but would go on with another
+    text. O(bytes of the logs).
+    """
     root = Path(_local_path(checkpoint))
+    for file in (root / "metadata", *_list_logs(root, CHECKED)):
+        if not _has_right_checksum(file):
+            raise describe_damage(file, "its checksum is not that of its content")
+    for folder in NUMBERED:
+        oldest = min((int(file.name) for file in _list_numbered(root, f"{folder}/*")), default=0)
+        for file in (checksum.with_name(checksum.stem[1:]) for checksum in sorted(root.glob(f"{folder}/.*.crc"))):
+            # A process that is killed while it deletes old files may leave a checksum alone.
+            if file.name.isdigit() and int(file.name) > oldest and not file.exists():
+                raise describe_damage(file, "its checksum is there")
+    _check_source_logs(root)
+
+
+def _check_source_logs(root: Path) -> None:
+    """Raise where the list of files that were read last is missing: Spark would read them again."""
     offsets = max(_list_numbered(root, "offsets/*"), key=lambda file: int(file.name), default=None)
     for at, line in enumerate([] if offsets is None else offsets.read_text(errors="replace").splitlines()[2:]):
         number = re.fullmatch(r'\{"logOffset":(\d+)\}', line)
@@ -89,7 +107,7 @@ def _find_damaged_file(checkpoint: str) -> Path | None:
     metadata = root / "metadata"
     if metadata.exists() and not _is_log(metadata, versioned=False):
         return metadata
-    for file in (file for folder in LOGS for file in _list_numbered(root, f"{folder}/**/*")):
+    for file in _list_logs(root, LOGS):
         if not _is_log(file, versioned=True):
             return file
     offsets, commits = ({int(file.name) for file in _list_numbered(root, f"{folder}/*")} for folder in NUMBERED)
@@ -100,6 +118,10 @@ def _find_damaged_file(checkpoint: str) -> Path | None:
             return root / folder / str(min(missing))
     states = (file for file in sorted(root.glob("state/**/*")) if file.is_file() and not file.name.startswith("."))
     return next((file for file in states if not file.stat().st_size or not _is_whole(file)), None)
+
+
+def _list_logs(root: Path, folders: Sequence[str]) -> list[Path]:
+    return [file for folder in folders for file in _list_numbered(root, f"{folder}/**/*")]
 
 
 def _list_numbered(root: Path, pattern: str) -> list[Path]:
@@ -117,6 +139,19 @@ def _is_log(file: Path, *, versioned: bool) -> bool:
         )  # "-": a source without an offset
     except (OSError, ValueError, IndexError):
         return False
+
+
+def _has_right_checksum(file: Path) -> bool:
+    """Return whether a file is what the checksum beside it is of, which Hadoop wrote; also if there is none."""
+    try:
+        known, content = file.with_name(f".{file.name}.crc").read_bytes(), file.read_bytes()
+    except OSError:
+        return True
+    head, size = known[:4], int.from_bytes(known[4:8])
+    if head != CHECKSUM_HEAD or not size:
+        return True
+    chunks = (content[at : at + size] for at in range(0, len(content), size))
+    return b"".join(zlib.crc32(chunk).to_bytes(4) for chunk in chunks) == known[8:]
 
 
 def _is_whole(file: Path) -> bool:
