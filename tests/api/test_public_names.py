@@ -78,3 +78,21 @@ def test_check_loads_neither_kernels_nor_tables(tmp_path: Path) -> None:
     )
     found = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
     assert found.stdout.splitlines()[-1] == ""
+
+
+def test_a_run_on_a_few_rows_loads_neither_the_compiler_nor_pandas(tmp_path: Path) -> None:
+    events, queries = tmp_path / "events.csv", tmp_path / "q.motet"
+    events.write_text("time,type,x\n2024-01-01 00:00:00,A,1\n2024-01-01 00:00:01,B,2\n")
+    queries.write_text("QUERY q RETURN COUNT(*) PATTERN SEQ(A, B) WITHIN 10 s\n")
+    code = (
+        "import sys; from motet.cli.app import app; "
+        "app(['run', sys.argv[1], '--events', sys.argv[2], '--format', 'csv'], standalone_mode=False); "
+        "print(*[name for name in ('numba', 'pandas', 'duckdb') if name in sys.modules], file=sys.stderr); "
+        "import pyarrow as pa; print(pa.table({'x': [1]}).to_pandas().x[0], file=sys.stderr)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(queries), str(events)], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.splitlines()[1:] == ['"q",,,"2024-01-01T00:00:01",1']
+    *_, loaded, value = found.stderr.splitlines()
+    assert (loaded, value) == ("", "1")

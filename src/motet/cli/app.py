@@ -96,6 +96,32 @@ def holds_a_handful(paths: list[Path]) -> bool:
     return events.stat().st_size <= FEW_BYTES and events.read_bytes().count(b"\n") <= FEW_ROWS
 
 
+class _PandasLeftOut:
+    """An entry of `sys.meta_path` by which pandas is not there."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def load_arrow_without_pandas() -> None:
+    """Load pyarrow, and let it find no pandas when it looks for it, at the first array that is made of Python values.
+
+    To load pandas takes as long as pyarrow itself, and no command needs it. Where a table is to become a DataFrame,
+    pyarrow looks again.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _PandasLeftOut)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(_PandasLeftOut)
+
+
 def _reopen_closed_streams() -> None:
     """Open standard streams that are closed: no file may get the place of one. Writing to such an output fails, and
     messages go nowhere.
@@ -258,8 +284,10 @@ def run(
         raise typer.BadParameter("give --events or --table, one of them")
     if table is not None and engine != "spark":
         raise typer.BadParameter("--table names a table of Spark's catalog: add --engine spark")
-    if engine == "local" and holds_a_handful(events or []):
-        interpret_kernels()
+    if engine == "local":
+        load_arrow_without_pandas()
+        if holds_a_handful(events or []):
+            interpret_kernels()
     from motet.cli import commands, engines
 
     options = replace(
