@@ -13,6 +13,6 @@ def test_no_class_name_lives_in_two_modules() -> None:
     modules = defaultdict(set)
     for file in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
                 modules[node.name].add(file.relative_to(SOURCES).as_posix())
     assert {name: sorted(files) for name, files in modules.items() if len(files) > 1} == {}

@@ -99,19 +99,19 @@ def build_automaton(positions: Positions) -> Automaton:
 
     Raises UnsupportedPattern where a gap may be crossed in several ways, and TooManyNodes.
     """
-    explorer = _Explorer(positions.graph)
-    nodes = _NodeList(explorer.start, MAX_NODES)
+    rules = _TransitionRules(positions.graph)
+    nodes = _NodeList(rules.start, MAX_NODES)
     transitions: list[tuple[int, int, int]] = []
     moves: list[tuple[int, int, int]] = []
     folds: list[int] = []
     for at, node in nodes:
-        transitions += [(position, at, nodes.number(target)) for position, target in explorer.list_targets(node)]
+        transitions += [(position, at, nodes.number(target)) for position, target in rules.list_targets(node)]
         for absence in range(len(positions.absences)):
             moved = frozenset(_apply_negation(strand, absence) for strand in node)
             if moved != node:
                 moves.append((absence, at, nodes.number(moved)))
         folds.append(nodes.number(frozenset(map(_settle, node))))
-    accepting = {at for at, node in nodes if any(map(explorer.accepts, node)) and folds[at] == at}
+    accepting = {at for at, node in nodes if any(map(rules.accepts, node)) and folds[at] == at}
     return _trim(positions.graph, [node for _, node in nodes], transitions, moves, folds, accepting)
 
 
@@ -127,11 +127,11 @@ class Progress:
 
 def build_progress(graph: PositionGraph) -> Progress:
     """Build the automaton of what may be bound next. Raises TooManyNodes."""
-    explorer = _Explorer(graph, ignores_guards=True)
-    nodes = _NodeList(explorer.start, MAX_STATES)
+    rules = _TransitionRules(graph, ignores_guards=True)
+    nodes = _NodeList(rules.start, MAX_STATES)
     moves = []
     for _, node in nodes:
-        targets = [(position, frozenset(map(_settle, target))) for position, target in explorer.list_targets(node)]
+        targets = [(position, frozenset(map(_settle, target))) for position, target in rules.list_targets(node)]
         moves.append({position: nodes.number(target) for position, target in targets})
     return Progress(tuple(moves))
 
@@ -153,8 +153,8 @@ class RunSteps:
 
 def build_run_steps(graph: PositionGraph) -> RunSteps:
     """Write out the steps of a pattern, whatever is absent. Raises TooManyNodes."""
-    explorer = _Explorer(graph, ignores_guards=True)
-    start = (-1, explorer.start)
+    rules = _TransitionRules(graph, ignores_guards=True)
+    start = (-1, rules.start)
     found: dict[tuple[int, Node], int] = {start: -1}
     steps = [start]
     follow: set[tuple[int, int]] = set()
@@ -162,8 +162,8 @@ def build_run_steps(graph: PositionGraph) -> RunSteps:
     for position, node in steps:  # more are added meanwhile
         at = found[position, node]
         settled = frozenset(map(_settle, node))
-        later = [(follow, step) for step in explorer.list_targets(settled)]
-        beside = [(together, step) for step in explorer.list_targets(node) if at >= 0 and step[0] > position]
+        later = [(follow, step) for step in rules.list_targets(settled)]
+        beside = [(together, step) for step in rules.list_targets(node) if at >= 0 and step[0] > position]
         for pairs, step in (*later, *beside):
             if step not in found:
                 if len(steps) > MAX_RUN_STEPS:
@@ -177,7 +177,7 @@ def build_run_steps(graph: PositionGraph) -> RunSteps:
     return RunSteps(
         tuple(steps[old + 1][0] for old in order),
         frozenset(new[q] for p, q in follow if p < 0),
-        frozenset(new[at] for at in order if any(map(explorer.accepts, steps[at + 1][1]))),
+        frozenset(new[at] for at in order if any(map(rules.accepts, steps[at + 1][1]))),
         frozenset((new[p], new[q]) for p, q in follow if p >= 0),
         frozenset((new[p], new[q]) for p, q in together),
     )
@@ -211,18 +211,18 @@ class Readings:
 
 def build_readings(graph: PositionGraph) -> Readings:
     """Build the readings of a pattern, which say what must be absent in each gap. Raises TooManyNodes."""
-    explorer = _Explorer(graph, ignores_guards=True)
-    nodes = _NodeList(explorer.start, MAX_STATES)
+    rules = _TransitionRules(graph, ignores_guards=True)
+    nodes = _NodeList(rules.start, MAX_STATES)
     crossings: list[Crossing] = []
     settled: list[int] = []
     accepting: set[int] = set()
     for at, node in nodes:
         (strand,) = node
-        for position, target, gap in explorer.advance(graph, strand):
+        for position, target, gap in rules.advance(graph, strand):
             scope, ways = (_list_positions(gap[0]), gap[1]) if gap is not None else (frozenset(), FREE)
             crossings.append(Crossing(position, at, nodes.number(frozenset({target})), scope, ways))
         settled.append(nodes.number(frozenset({_settle(strand)})))
-        if explorer.accepts(strand):
+        if rules.accepts(strand):
             accepting.add(at)
     return Readings(tuple(crossings), tuple(settled), frozenset(accepting))
 
@@ -310,7 +310,7 @@ def _apply_negation(strand: Strand, absence: int) -> Strand:
     return replace(strand, pending=strand.pending if strand.is_fresh else kept, operands=operands)
 
 
-class _Explorer:
+class _TransitionRules:
     """The rules by which configurations change, for one pattern."""
 
     def __init__(self, graph: PositionGraph, ignores_guards: bool = False) -> None:

@@ -102,7 +102,7 @@ class _SnapshotBurdens:
 
 
 @dataclass
-class _GraphBuilder:
+class _ChoiceGraphBuilder:
     """One run over the pools of a template."""
 
     template: Template
@@ -271,7 +271,9 @@ def grow_graph(
     At most so many choices are kept at once: of more, those that weigh least so far, so the best path may be lost.
     Raises `SearchAborted` after the deadline, or where there are too many nodes to generate all of them.
     """
-    return _GraphBuilder(template, weights, generate, prune, most, deadline, complete=generate is generate_nodes).run()
+    return _ChoiceGraphBuilder(
+        template, weights, generate, prune, most, deadline, complete=generate is generate_nodes
+    ).run()
 
 
 def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
