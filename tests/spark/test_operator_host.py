@@ -180,6 +180,19 @@ def test_operators_of_branches_that_are_gone_are_dropped_at_once() -> None:
     assert LOG not in simulation.asked, "the state was taken over"
 
 
+def test_starts_that_end_amid_a_micro_batch_leave_no_operators_behind() -> None:
+    simulation, host = Simulation(parse(PAIRS), COLUMNS), OperatorHost()
+    simulation.feed(host, rows((1, "A", 1)), 0)
+    for number in range(5):
+        simulation.workload = parse(PAIRS.replace("pairs", f"pairs_{number}"))
+        simulation.start("prefix")
+        simulation.feed(host, rows((2, "B", 1)), 0, fails=True)
+    assert len(host.operators) == len(host.programs) == 2
+    simulation.feed(host, rows((2, "B", 1)), 0)
+    found = simulation.results(simulation.feed(host, rows(), LAST))
+    assert found["COUNT(*)"].to_pylist() == [1]
+
+
 def test_hosts_are_processes_that_end_with_their_parent(tmp_path: Path) -> None:
     """A process forks them as Spark's daemon does, feeds one twice, and ends."""
     report = tmp_path / "report"

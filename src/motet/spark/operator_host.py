@@ -137,11 +137,13 @@ class OperatorHost:
 
     def _load_program(self, name: str, ask: Ask) -> None:
         """Ask for a program that is new here, and drop the operators of branches that it does not have: their state
-        is removed too.
+        is removed too. Of each bucket only the operator that was fed last may agree with the stored state.
         """
         program: CachedPickle[RunContext] = ask(PROGRAM)
         branches = {branch.name for branch in program.value.program.all_branches}
-        self.operators = {key: each for key, each in self.operators.items() if find_branch(key[1]) in branches}
+        fed_last = {key[1]: key for key in sorted(self.operators, key=lambda key: self.operators[key].used)}
+        kept = [key for bucket, key in fed_last.items() if find_branch(bucket) in branches]
+        self.operators = {key: self.operators[key] for key in kept}
         self.drop_idle()
         self.programs[name] = program
 
