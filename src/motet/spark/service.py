@@ -26,6 +26,7 @@ from motet.options import Options
 from motet.spark.dataframes import column, open_table
 from motet.spark.monitor import StreamMonitor
 from motet.spark.replanner import StreamReplanner
+from motet.spark.session import release_stopped_streams
 from motet.spark.stream import StreamRun, compile_stream, run
 from motet.statistics.model import Statistics
 
@@ -239,7 +240,7 @@ class StreamService:
             self._reject(error)
             return False
         before, old = (self.events, self.program), set(self._query_names())
-        self.query.stop()
+        self._stop_query()
         self.events, self.program = compiled
         try:
             self.query = self._start()
@@ -268,7 +269,7 @@ class StreamService:
         change, program = proposal
         if change.adopted:
             self.say(str(change))
-            self.query.stop()
+            self._stop_query()
             self.program = program
             self.monitor.metrics.plan_changes += 1
             self.query = self._start(str(change))
@@ -279,6 +280,11 @@ class StreamService:
         self.session.streams.removeListener(self.monitor)
         if self.query.isActive:
             self.query.stop()
+
+    def _stop_query(self) -> None:
+        """Stop the query that runs, before another one starts."""
+        self.query.stop()
+        release_stopped_streams(self.session)
 
     def _query_names(self) -> tuple[str, ...]:
         return tuple(query.name for query in self.program.workload.queries)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import os
 import re
 import sys
@@ -13,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from motet.spark.java import find_java_home
@@ -23,6 +26,8 @@ STDERR = 2
 # What Java says when it cannot go on. All else that it prints comes to Python as an exception as well.
 FATAL = re.compile("OutOfMemoryError|^#")
 LAST_LINES = 50  # that are shown where Spark does not start
+# Threads that look for idle Python processes, and how to find the factory that one belongs to.
+IDLE_MONITOR, FACTORY = "Idle Worker Monitor", "org$apache$spark$api$python$PythonWorkerFactory$MonitorThread$$$outer"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -90,6 +95,22 @@ def stream_session(
         settings["spark.jars"] = ",".join(jars)
     settings |= config or {}
     return local_session(master, name="motet stream", partitions=_count_cores(master, settings), config=settings)
+
+
+def release_stopped_streams(session: SparkSession) -> None:
+    """Drop what streams of a session that have stopped would hold in memory until the session ends.
+
+    At each start of a stream Spark runs a Python process on the driver, with a thread that looks for idle processes.
+    It has nothing to do there, but never ends, and it keeps the copy of the session that the stream had.
+    """
+    gc.collect()  # DataFrames that refer to themselves
+    jvm = getattr(session, "_jvm", None)  # Connect has none
+    if jvm is None:
+        return
+    with contextlib.suppress(Py4JError):  # other versions of Spark may have other threads
+        for thread in jvm.java.lang.Thread.getAllStackTraces().keySet().toArray():
+            if thread.getName().startswith(IDLE_MONITOR) and not getattr(thread, FACTORY)().useDaemonEnabled():
+                thread.interrupt()
 
 
 def is_on_this_machine(master: str) -> bool:
