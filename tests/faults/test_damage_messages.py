@@ -7,11 +7,14 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from motet.errors import RunError
 from motet.spark.damage import check_logs, explain_damage
+from motet.spark.state_store import BucketStore, Head
 
 
 @pytest.mark.parametrize(
@@ -102,11 +105,26 @@ def test_a_damaged_file_that_spark_does_not_name_is_found(
         ("block checksum mismatch in /tmp/StateStoreId(opId=0,partId=1,name=default)-a/000008.sst", "state/0/1"),
         ("[STREAMING_CHECKPOINT_MISSING_METADATA_FILE] Checkpoint location is inconsistent", "metadata"),
         ("Query [id = 1] terminated with exception:  SQLSTATE: XXKST", "state/0/_stateSchema"),
+        ("Query [id = 1] terminated with exception: No usable value for operatorPropertiesJson", "state/0/_metadata"),
     ],
 )
 def test_where_no_file_is_found_its_place_is_named(checkpoint: Path, said: str, place: str) -> None:
     with pytest.raises(RunError, match=f"is missing: {checkpoint}/{place} "), explain_damage(str(checkpoint)):
         raise ValueError(said)
+
+
+def test_a_state_of_which_a_part_is_lost_is_refused_by_its_partition(checkpoint: Path) -> None:
+    stored = {"head": Head("token", whole=4, changes=2), "log": [(b"whole",)]}
+    handle: Any = SimpleNamespace(
+        getValueState=lambda name, schema: SimpleNamespace(get=lambda: stored[name]),
+        getListState=lambda name, schema: SimpleNamespace(get=lambda: iter(stored[name])),
+    )
+    store = BucketStore(handle)
+    store.read_head()
+    with pytest.raises(RunError, match=f"missing: {checkpoint}/state/0/2 "), explain_damage(str(checkpoint)):
+        store.read_log(2)
+    stored["log"] = [(b"whol",), (b"e!",)]
+    assert store.read_log(2) == [b"whol", b"e!"]
 
 
 def test_what_spark_calls_an_internal_error_is_not_called_so(checkpoint: Path) -> None:
@@ -135,7 +153,9 @@ def write_checksum(file: Path) -> None:
     file.with_name(f".{file.name}.crc").write_bytes(b"".join([b"crc\0", (16).to_bytes(4), *sums]))
 
 
-@pytest.mark.parametrize("name", ["offsets/10", "commits/8", "sources/0/7", "sources/0/9.compact", "metadata"])
+@pytest.mark.parametrize(
+    "name", ["offsets/10", "commits/8", "sources/0/7", "sources/0/9.compact", "metadata", "state/0/_metadata/v2/0"]
+)
 def test_a_letter_that_was_changed_is_found_by_the_checksum(checkpoint: Path, name: str) -> None:
     for file in [each for each in checkpoint.glob("**/*") if each.is_file()]:
         write_checksum(file)

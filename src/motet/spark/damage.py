@@ -6,19 +6,19 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from motet.errors import MotetError, RunError
 from motet.io.formats import first_line
+from motet.spark.state_store import LOST_PARTS
 
 NEW_CHECKPOINT = "start with a new --checkpoint (in Python checkpoint=), where results begin anew"
 # Folders of files with a line for the version and lines of JSON. Those of the first two are numbered without gaps.
 NUMBERED = ("offsets", "commits")
 CHECKSUM_HEAD = b"crc\0"  # then the size of a chunk, and the checksum of each
-CHECKED = (*NUMBERED, "sources")
-LOGS = (*CHECKED, "state/*/_metadata")
+LOGS = (*NUMBERED, "sources", "state/*/_metadata")
 
 
 def describe_damage(file: str | Path, why: str) -> RunError:
@@ -46,7 +46,7 @@ def explain_damage(checkpoint: str) -> Iterator[None]:
         if file is None:
             raise
         causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
-        why = causes[-1] if causes else first_line(error)
+        why = LOST_PARTS if LOST_PARTS in text else causes[-1] if causes else first_line(error)
         raise describe_damage(file, "Spark cannot read it" if "INTERNAL_ERROR" in why else why) from error
 
 
@@ -55,7 +55,7 @@ def check_logs(checkpoint: str) -> None:
     text. O(bytes of the logs).
     """
     root = Path(_local_path(checkpoint))
-    for file in (root / "metadata", *_list_logs(root, CHECKED)):
+    for file in (root / "metadata", *_list_logs(root)):
         if not _has_right_checksum(file):
             raise describe_damage(file, "its checksum is not that of its content")
     for folder in NUMBERED:
@@ -90,10 +90,12 @@ def _find_partition(message: str, checkpoint: str) -> str | None:
     place = re.search(r"StateStoreId\(opId=(\d+),partId=(\d+)", message)
     if place is not None:
         return f"{state}/{place[1]}/{place[2]}"
+    if "No usable value for" in message:  # of a log whose words are others
+        return f"{state}/0/_metadata"  # of the one operator that motet has
     if "MISSING_METADATA_FILE" in message:
         return f"{checkpoint.rstrip('/')}/metadata"
     if re.search(r"terminated with exception:\s+(at |SQLSTATE)", message):  # of a file that ends too early, no more
-        return f"{state}/0/_stateSchema"  # of the one operator that motet has
+        return f"{state}/0/_stateSchema"
     return state if "CANNOT_LOAD_STATE_STORE" in message else None
 
 
@@ -107,7 +109,7 @@ def _find_damaged_file(checkpoint: str) -> Path | None:
     metadata = root / "metadata"
     if metadata.exists() and not _is_log(metadata, versioned=False):
         return metadata
-    for file in _list_logs(root, LOGS):
+    for file in _list_logs(root):
         if not _is_log(file, versioned=True):
             return file
     offsets, commits = ({int(file.name) for file in _list_numbered(root, f"{folder}/*")} for folder in NUMBERED)
@@ -120,8 +122,8 @@ def _find_damaged_file(checkpoint: str) -> Path | None:
     return next((file for file in states if not file.stat().st_size or not _is_whole(file)), None)
 
 
-def _list_logs(root: Path, folders: Sequence[str]) -> list[Path]:
-    return [file for folder in folders for file in _list_numbered(root, f"{folder}/**/*")]
+def _list_logs(root: Path) -> list[Path]:
+    return [file for folder in LOGS for file in _list_numbered(root, f"{folder}/**/*")]
 
 
 def _list_numbered(root: Path, pattern: str) -> list[Path]:

@@ -87,7 +87,7 @@ class BucketProcessor(StatefulProcessor):
 
     def _answer(self, asked: str) -> Any:
         """Return what a host lacks."""
-        return self.cached if asked == PROGRAM else self.store.read_log()
+        return self.cached if asked == PROGRAM else self.store.read_log(self.partition)
 
     def _update_timer(self, wake_at: int | None, watermark_ms: int, registered: int) -> int:
         """Keep one timer: Spark calls it once the watermark has reached it, after the rows of that micro-batch.

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
+LOST_PARTS = "parts of the state of a bucket are missing"
 HEAD = "name STRING, whole BIGINT, changes BIGINT, timer BIGINT, waiting BIGINT, size BIGINT, start STRING"
 
 
@@ -41,9 +42,17 @@ class BucketStore:
         self.head = Head() if stored is None else Head(*stored)
         return self.head
 
-    def read_log(self) -> list[bytes]:
-        """Read all parts of the log."""
-        return [bytes(part[0]) for part in self.log.get()]
+    def read_log(self, partition: int) -> list[bytes]:
+        """Read all parts of the log.
+
+        Raises:
+            RuntimeError: Parts are missing: a changed byte in the store may have made the key of another bucket of
+                theirs, which Spark does not notice. The partition is named as Spark names it.
+        """
+        parts = [bytes(part[0]) for part in self.log.get()]
+        if sum(map(len, parts)) != self.head.whole + self.head.changes:
+            raise RuntimeError(f"StateStoreId(opId=0,partId={partition}): {LOST_PARTS}")
+        return parts
 
     def get_reported(self, start: str) -> tuple[int, int]:
         """Return the waiting rows and bytes of state that this start of the stream last reported; zero before."""
