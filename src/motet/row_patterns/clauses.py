@@ -71,19 +71,14 @@ class MatchClause:
 
 
 _CLAUSES = (
-    "PARTITION",
-    "ORDER",
-    "MEASURES",
-    "ONE",
-    "ALL",
-    "AFTER",
-    "PATTERN",
-    "SUBSET",
-    "DEFINE",
-    "WITHIN",
-    "INITIAL",
+    "PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER", "PATTERN", "SUBSET", "DEFINE", "WITHIN", "INITIAL",
     "SEEK",
-)
+)  # fmt: skip
+# What follows the first word of a clause, where that is always the same.
+_SECOND_WORDS = {
+    "PARTITION": "BY", "ORDER": "BY", "ONE": "ROW", "ALL": "ROWS", "AFTER": "MATCH", "PATTERN": "(",
+    "INITIAL": "PATTERN", "SEEK": "PATTERN",
+}  # fmt: skip
 
 
 def parse_clause(sql: SqlText, first: int, keyword: int) -> MatchClause:
@@ -188,18 +183,8 @@ class _ClauseParser:
             return False
         if word == "MEASURES":
             return True
-        wanted = {
-            "PARTITION": ("BY",),
-            "ORDER": ("BY",),
-            "ONE": ("ROW",),
-            "ALL": ("ROWS",),
-            "AFTER": ("MATCH",),
-            "PATTERN": ("(",),
-            "INITIAL": ("PATTERN",),
-            "SEEK": ("PATTERN",),
-        }.get(word)
-        if wanted is not None:
-            return following in wanted
+        if word in _SECOND_WORDS:
+            return following == _SECOND_WORDS[word]
         return at + 1 < self.last and self.sql.tokens[at + 1].kind in ("name", "quoted", "text", "number")
 
     def parse_list(self) -> list[tuple[int, int]]:

@@ -28,16 +28,8 @@ _OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "%", "neg
 _CHOICES = {"IFNULL": 2, "NULLIF": 2, "IF": 3, "MOD": 2, "GREATEST": 0, "LEAST": 0}
 # Functions of two times, in several engines.
 _DIFFERENCES = (
-    "DATEDIFF",
-    "DATE_DIFF",
-    "DATESUB",
-    "DATE_SUB",
-    "TIMEDIFF",
-    "TIMESTAMPDIFF",
-    "AGE",
-    "EXTRACT",
-    "DATE_PART",
-)
+    "DATEDIFF", "DATE_DIFF", "DATESUB", "DATE_SUB", "TIMEDIFF", "TIMESTAMPDIFF", "AGE", "EXTRACT", "DATE_PART",
+)  # fmt: skip
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 # Columns that matching gives are named as no column is, so that a subquery of MEASURES cannot read them by mistake.
 HIDDEN = "motet_hidden_"
