@@ -14,33 +14,23 @@ import typer
 from motet import __version__
 from motet.cli import interrupts, report
 from motet.cli.options import (
+    PLANNING,
+    READING,
+    RUNNING,
+    TIMES,
     BenchSize,
-    Budget,
-    ColumnTypes,
     Conf,
-    Costs,
-    CountsOption,
-    Delimiter,
     Events,
-    Header,
     Master,
-    MatchLimit,
-    MemoryLimit,
-    OnLimitOption,
-    Optimizer,
     OptionalEvents,
     PlanFormat,
     QueryFile,
     ReaderEngine,
     ReportFormat,
     ResultFormat,
-    Select,
     SourceDialect,
     StatisticsFile,
-    Time,
-    Type,
-    Unit,
-    make_reading_options,
+    takes_options,
 )
 from motet.cli.report import FAILED, say
 from motet.kernels.jit import interpret_kernels
@@ -162,16 +152,12 @@ def main() -> None:
 
 
 @app.command()
+@takes_options(*READING)
 def check(
     file: QueryFile,
     events: OptionalEvents = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
+    *,
+    options: Options,
 ) -> None:
     """Say whether queries are right, with all problems at once.
 
@@ -183,25 +169,17 @@ def check(
     """
     from motet.cli import text_commands
 
-    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
     text_commands.check(file, events, options)
 
 
 @app.command()
+@takes_options(*READING, *PLANNING)
 def plan(
     file: QueryFile,
     events: OptionalEvents = None,
     statistics: StatisticsFile = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
-    optimizer: Optimizer = "auto",
-    budget: Budget = "10 s",
-    costs: Costs = "calibrated",
+    *,
+    options: Options,
     format: Annotated[PlanFormat, typer.Option(help="For people, for programs, a drawing, or a page.")] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
@@ -223,12 +201,11 @@ def plan(
 
     if analyze and not events:
         raise typer.BadParameter("--analyze runs the queries: give --events")
-    reading = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
-    options = replace(reading, optimizer=optimizer, budget=budget, costs=costs)
     commands.plan(file, events, statistics, options, format, output, analyze)
 
 
 @app.command()
+@takes_options(*READING, *RUNNING)
 def run(
     file: QueryFile,
     events: OptionalEvents = None,
@@ -236,13 +213,6 @@ def run(
         str | None,
         typer.Option(help="A table of Spark's catalog or FORMAT.`PATH`, in place of --events.", show_default=False),
     ] = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
     engine: Annotated[
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
     ] = "local",
@@ -256,19 +226,14 @@ def run(
         ResultFormat | None,
         typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
     ] = None,
-    counts: CountsOption = "exact",
-    optimizer: Optimizer = "auto",
     statistics: StatisticsFile = None,
-    budget: Budget = "10 s",
-    costs: Costs = "calibrated",
+    *,
+    options: Options,
     report: Annotated[
         Path | None,
         typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
-    match_limit: MatchLimit = None,
-    memory_limit: MemoryLimit = "4GiB",
-    on_limit: OnLimitOption = "error",
     master: Master = "local[*]",
     conf: Conf = None,
 ) -> None:
@@ -290,17 +255,7 @@ def run(
             interpret_kernels()
     from motet.cli import commands, engines
 
-    options = replace(
-        make_reading_options(time, type, time_unit, delimiter, header, column_type, select),
-        counts=counts,
-        optimizer=optimizer,
-        statistics=commands.read_statistics(statistics),
-        budget=budget,
-        costs=costs,
-        match_limit=match_limit,
-        memory_limit=memory_limit,
-        on_limit=on_limit,
-    )
+    options = replace(options, statistics=commands.read_statistics(statistics))
     target = engines.SparkTarget(master, conf or ())
     results = commands.ResultOutput.to(output, format, limit or None)
     commands.run(file, table or events or [], options, engine, target, results, report)
@@ -346,6 +301,7 @@ def sql(
 
 
 @app.command()
+@takes_options(*TIMES, *RUNNING)
 def stream(
     file: QueryFile,
     source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, delta, ...")] = "parquet",
@@ -405,17 +361,9 @@ def stream(
         list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
     ] = None,
     conf: Conf = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    counts: CountsOption = "exact",
-    optimizer: Optimizer = "auto",
     statistics: StatisticsFile = None,
-    budget: Budget = "10 s",
-    costs: Costs = "calibrated",
-    match_limit: MatchLimit = None,
-    memory_limit: MemoryLimit = "4GiB",
-    on_limit: OnLimitOption = "error",
+    *,
+    options: Options,
     master: Master = "local[*]",
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
@@ -445,18 +393,9 @@ def stream(
     """
     from motet.cli import commands, streaming
 
-    options = Options(
-        time=time,
-        type=type,
-        time_unit=time_unit,
-        counts=counts,
-        optimizer=optimizer,
+    options = replace(
+        options,
         statistics=commands.read_statistics(statistics),
-        budget=budget,
-        costs=costs,
-        match_limit=match_limit,
-        memory_limit=memory_limit,
-        on_limit=on_limit,
         mode=mode,
         watermark=watermark,
         replan=replan,
@@ -482,18 +421,14 @@ def stream(
 
 
 @app.command()
+@takes_options(*READING)
 def profile(
     events: Events,
     key: Annotated[
         list[str] | None, typer.Option(help="Column that correlates events; may be repeated.", show_default=False)
     ] = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
+    *,
+    options: Options,
     queries: Annotated[
         Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
     ] = None,
@@ -511,12 +446,12 @@ def profile(
     """
     from motet.cli import commands, engines
 
-    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
     target = engines.SparkTarget(master, conf or ())
     commands.profile(events, tuple(key or ()), queries, options, engine, target, format)
 
 
 @app.command(name="explain-match")
+@takes_options(*READING)
 def explain_match(
     file: QueryFile,
     events: Events,
@@ -530,13 +465,8 @@ def explain_match(
     start: Annotated[str | None, typer.Option("--from", help="First time of a match.", show_default=False)] = None,
     end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
+    *,
+    options: Options,
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
 ) -> None:
     """Say which events a query matches, or at which of its demands none is left.
@@ -549,17 +479,17 @@ def explain_match(
     from motet.cli import commands
 
     asked = commands.Question(query, tuple(key or ()), start, end, limit)
-    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
     commands.explain_match(file, events, asked, options, format)
 
 
 @app.command()
+@takes_options("time", "type")
 def translate(
     file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
     source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.", show_default=False)],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
-    time: Time = "time",
-    type: Type = "type",
+    *,
+    options: Options,
 ) -> None:
     """Write a query of another system in motet's language, where it means the same.
 
@@ -573,7 +503,7 @@ def translate(
     """
     from motet.cli import text_commands
 
-    text_commands.translate(file, source, name, time, type)
+    text_commands.translate(file, source, name, options.time, options.type)
 
 
 @app.command()

@@ -265,7 +265,7 @@ def run(
             output.write(outcome.table, workload)
     if reported is not None:
         write_text(render_run_json(outcome, meter.results, meter.seconds), reported)
-    for note in notes(outcome, meter.results, meter.seconds):
+    for note in list_notes(outcome, meter.results, meter.seconds):
         say(note)
     if not meter.results and outcome.rows:
         say(f"no query matched: motet explain-match {file} with the same --events and options says why")
@@ -333,7 +333,7 @@ def render_run_json(outcome: Outcome, found: int, seconds: float) -> str:
     return json.dumps(described, indent=2, ensure_ascii=False)
 
 
-def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
+def list_notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     """Yield what a run noticed, line by line."""
     rate = outcome.rows / max(seconds, 1e-9)
     results = format_count(found, "result")

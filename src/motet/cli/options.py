@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,31 +31,59 @@ EVENTS_HELP = (
 )
 Events = Annotated[list[Path], typer.Option("--events", "--data", help=EVENTS_HELP, show_default=False)]
 OptionalEvents = Annotated[list[Path] | None, typer.Option("--events", "--data", help=EVENTS_HELP, show_default=False)]
-Time = Annotated[str, _option("time")]
-Type = Annotated[str, _option("type")]
-Unit = Annotated[TimeUnit, _option("time_unit")]
-Delimiter = Annotated[str | None, _option("delimiter", show_default=False)]
-Header = Annotated[str | None, _option("header", show_default=False)]
-ColumnTypes = Annotated[
-    list[str] | None,
-    typer.Option("--column-type", help=f"NAME=TYPE. {help_text('column_types')} May be repeated.", show_default=False),
-]
-Select = Annotated[
-    list[str] | None,
-    typer.Option(help=f"{help_text('select')} May be repeated; '*' takes all columns.", show_default=False),
-]
-CountsOption = Annotated[Counts, _option("counts")]
-Optimizer = Annotated[OptimizerName, _option("optimizer")]
-Budget = Annotated[str, _option("budget")]
-Costs = Annotated[CostModel, _option("costs")]
 StatisticsFile = Annotated[Path | None, _option("statistics", show_default=False)]
-MatchLimit = Annotated[int | None, _option("match_limit", min=1, show_default=False)]
-MemoryLimit = Annotated[str, _option("memory_limit")]
-OnLimitOption = Annotated[OnLimit, _option("on_limit")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark: local[4], spark://host:7077, yarn, ...")]
 Conf = Annotated[
     list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.", show_default=False)
 ]
+
+# Options of `motet.options` that several commands take, as the command line writes them.
+_SHARED: dict[str, Any] = {
+    "time": Annotated[str, _option("time")],
+    "type": Annotated[str, _option("type")],
+    "time_unit": Annotated[TimeUnit, _option("time_unit")],
+    "delimiter": Annotated[str | None, _option("delimiter", show_default=False)],
+    "header": Annotated[str | None, _option("header", show_default=False)],
+    "column_type": Annotated[
+        list[str] | None,
+        typer.Option(help=f"NAME=TYPE. {help_text('column_types')} May be repeated.", show_default=False),
+    ],
+    "select": Annotated[
+        list[str] | None,
+        typer.Option(help=f"{help_text('select')} May be repeated; '*' takes all columns.", show_default=False),
+    ],
+    "counts": Annotated[Counts, _option("counts")],
+    "optimizer": Annotated[OptimizerName, _option("optimizer")],
+    "budget": Annotated[str, _option("budget")],
+    "costs": Annotated[CostModel, _option("costs")],
+    "match_limit": Annotated[int | None, _option("match_limit", min=1, show_default=False)],
+    "memory_limit": Annotated[str, _option("memory_limit")],
+    "on_limit": Annotated[OnLimit, _option("on_limit")],
+}
+TIMES = ("time", "type", "time_unit")
+READING = (*TIMES, "delimiter", "header", "column_type", "select")
+PLANNING = ("optimizer", "budget", "costs")
+RUNNING = ("counts", *PLANNING, "match_limit", "memory_limit", "on_limit")
+
+
+def takes_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let a command take options by these names, and get them as its parameter `options`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            options = make_options({name: given.pop(name) for name in names})
+            command(**given, options=options)
+
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        default = {name: getattr(Options, name, None) or None for name in names}
+        kind = Parameter.KEYWORD_ONLY
+        shared = [Parameter(name, kind, default=default[name], annotation=_SHARED[name]) for name in names]
+        own = signature(command, eval_str=True).parameters.values()
+        taken = [each for one in own for each in (shared if one.name == "options" else [one])]
+        run.__dict__["__signature__"] = Signature([each.replace(kind=kind) for each in taken])
+        return run
+
+    return decorate
 
 
 def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
@@ -68,28 +97,14 @@ def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
     return found
 
 
-def make_reading_options(
-    time: str,
-    type: str,
-    time_unit: TimeUnit,
-    delimiter: str | None,
-    header: str | None,
-    column_types: list[str] | None,
-    select: list[str] | None,
-) -> Options:
-    """Return options that say how events are read, from what stands on the command line."""
+def make_options(given: dict[str, Any]) -> Options:
+    """Return options from what stands on the command line."""
     kinds: dict[str, Any] = {}
-    for text in column_types or ():
+    for text in given.pop("column_type", None) or ():
         name, equals, kind = text.rpartition("=")
         if not equals or not name:
             raise typer.BadParameter(f"write --column-type NAME=TYPE, not {text!r}")
         kinds[name] = kind
-    return Options(
-        time=time,
-        type=type,
-        time_unit=time_unit,
-        delimiter=delimiter,
-        header=header or (),
-        column_types=kinds or None,
-        select=select or (),
-    )
+    for name in given.keys() & {"header", "select"}:
+        given[name] = given[name] or ()
+    return Options(**given, column_types=kinds or None)
