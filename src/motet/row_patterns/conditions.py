@@ -416,10 +416,8 @@ class ConditionCompiler:
             self.push(rc.CHOOSE, grows=-2)
 
 
-def choose_total(function: str, kind: Kind | None) -> int:
+def choose_total(function: str, kind: Kind) -> int:
     """Return the aggregate of the kernel that a function needs."""
-    if kind is None:
-        return rc.COUNT_ROWS
     if function == "COUNT":
         return rc.COUNT_VALUES
     return _TOTALS["SUM" if function == "AVG" else function][kind.is_float]

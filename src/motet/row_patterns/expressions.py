@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from motet.errors import did_you_mean
+from motet.model.window import UNITS
 from motet.row_patterns.tokens import SqlText
 
 NAVIGATIONS = ("FIRST", "LAST", "PREV", "NEXT")
@@ -632,15 +633,7 @@ def _read_number(text: str) -> Any:
         return NotImplemented  # the engine knows
 
 
-_UNITS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
+_UNITS = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
 def _read_interval(text: str) -> int | None:
@@ -649,4 +642,4 @@ def _read_interval(text: str) -> int | None:
     unit = unit.strip().removesuffix("S")
     if unit not in _UNITS or not amount.removeprefix("-").isdigit():
         return None
-    return int(amount) * _UNITS[unit]
+    return int(amount) * UNITS[unit.lower()]

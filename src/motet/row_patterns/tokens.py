@@ -104,10 +104,7 @@ class SqlText:
 
     def error_at_offsets(self, message: str, start: int, end: int, hint: str | None = None) -> QueryError:
         """Return the error at offsets of the text."""
-        line = self.text.count("\n", 0, start) + 1
-        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
-        span = Span(start, max(start + 1, end), line, column)
-        return QueryError([Diagnostic(message, span, hint=hint)], self.text, self.origin)
+        return QueryError([Diagnostic(message, Span.of(self.text, start, end), hint=hint)], self.text, self.origin)
 
     def find_closing(self, at: int) -> int:
         """Return the place of the bracket that closes the one at a place."""
