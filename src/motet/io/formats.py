@@ -253,7 +253,7 @@ def read_text(file: Path | bytes, kind: str, options: Options, schema: pa.Schema
             return _read_json(stream, options, schema, str(file) if isinstance(file, Path) else "standard input")
         import pyarrow.csv as csv
 
-        read, parse, convert = _csv_options(kind, options)
+        read, parse, convert = _make_csv_options(kind, options)
         read.use_threads = False
         if schema is not None:
             convert.column_types = schema
@@ -290,7 +290,7 @@ def read_binary(content: bytes, kind: str) -> pa.Table:
     return opened(pa.BufferReader(content)).read_all()
 
 
-def _csv_options(kind: str, options: Options) -> tuple[csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions]:
+def _make_csv_options(kind: str, options: Options) -> tuple[csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions]:
     import pyarrow.csv as csv
 
     # NA unquoted is null, "NA" in quotes is a text; a type is a text even where it looks like a number.
@@ -324,7 +324,7 @@ def _make_format(kind: str, options: Options) -> ds.FileFormat:
         return ds.IpcFileFormat()
     if kind == JSONL:
         return ds.JsonFileFormat(read_options=json.ReadOptions(block_size=BLOCK_BYTES))
-    read, parse, convert = _csv_options(kind, options)
+    read, parse, convert = _make_csv_options(kind, options)
     return ds.CsvFileFormat(parse_options=parse, read_options=read, convert_options=convert)
 
 

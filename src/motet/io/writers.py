@@ -127,24 +127,15 @@ def write_file(
     results: pa.Table, workload: Workload, target: Path, format: OutputFormat, is_folder: bool = False
 ) -> None:
     """Write results to a file, or to a folder with a file for each query, whole or not at all; see `open_writer`."""
-    if format is OutputFormat.TABLE and not (is_folder or target.is_dir()):
-        with open_output(target) as stream:
-            write_stream(results, workload, stream, format)
-    else:
-        with open_writer(target, results.schema, workload, format, is_folder) as writer:
-            writer.write(results)
+    with open_writer(target, results.schema, workload, format, is_folder) as writer:
+        writer.write(results)
 
 
 def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], format: OutputFormat) -> None:
     """Write results to an open stream."""
-    if format is OutputFormat.TABLE:
-        text = io.StringIO()
-        print_tables(Console(file=text, width=UNLIMITED), results, workload, limit=None)
-        stream.write(text.getvalue().encode())
-    else:
-        writer = ResultWriter(stream, results.schema, workload, format)
-        writer.write(results)
-        writer.close()
+    writer = ResultWriter(stream, results.schema, workload, format)
+    writer.write(results)
+    writer.close()
 
 
 def write_relation(rows: pa.Table, stream: IO[bytes], format: OutputFormat) -> None:
@@ -199,8 +190,11 @@ class RelationWriter:
         elif self.format is OutputFormat.TABLE:
             text = io.StringIO()
             rows = pa.concat_tables([self.schema.empty_table(), *self.held])
-            print_relation(Console(file=text, width=UNLIMITED), rows, limit=None)
+            self._print(Console(file=text, width=UNLIMITED), rows)
             self.stream.write(text.getvalue().encode())
+
+    def _print(self, console: Console, rows: pa.Table) -> None:
+        print_relation(console, rows, limit=None)
 
     def discard(self) -> None:
         """End what cannot be completed: Arrow's writers write once more when they go, to a stream that is closed."""
@@ -236,7 +230,7 @@ def open_writer(
 
 
 class ResultWriter(RelationWriter):
-    """A writer of results, table by table, to an open stream: json lines, csv, parquet or Arrow."""
+    """A writer of results, table by table, to an open stream; text has a table for each query."""
 
     def __init__(self, stream: IO[bytes], schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
         super().__init__(stream, schema, format)
@@ -249,6 +243,9 @@ class ResultWriter(RelationWriter):
                 self.stream.write(line.encode())
         else:
             super().write(results)
+
+    def _print(self, console: Console, rows: pa.Table) -> None:
+        print_tables(console, rows, self.workload, limit=None)
 
 
 class FolderWriter:
