@@ -48,11 +48,11 @@ def _clause_lines(query: Query) -> Iterable[str]:
     yield f"PATTERN {pattern_text(query.pattern)}"
     conditions = [_text_at(condition, _NOT) for condition in query.conditions]
     if query.equivalence:
-        conditions.insert(0, f"[{_names(query.equivalence)}]")
+        conditions.insert(0, f"[{_format_names(query.equivalence)}]")
     if conditions:
         yield f"WHERE {' AND '.join(conditions)}"
     if query.group_by:
-        yield f"GROUP BY {_names(query.group_by)}"
+        yield f"GROUP BY {_format_names(query.group_by)}"
     if query.having is not None:
         yield f"HAVING {expression_text(query.having)}"
     if query.window is not None:
@@ -73,7 +73,7 @@ def name_text(name: str) -> str:
     return f'"{doubled}"'
 
 
-def _names(names: Iterable[str]) -> str:
+def _format_names(names: Iterable[str]) -> str:
     return ", ".join(map(name_text, names))
 
 
@@ -86,14 +86,14 @@ def pattern_text(pattern: Pattern) -> str:
             return f"{type(pattern).__name__.upper()}({', '.join(map(pattern_text, parts))})"
         case Repeat(part, low, high):
             inner = pattern_text(part)
-            return f"{f'({inner})' if isinstance(part, Not) else inner}{_repetition(low, high)}"
+            return f"{f'({inner})' if isinstance(part, Not) else inner}{_format_repetition(low, high)}"
         case Not(event):
             return f"NOT {pattern_text(event)}"
         case Neg(event):
             return f"NEG({pattern_text(event)})"
 
 
-def _repetition(low: int, high: int | None) -> str:
+def _format_repetition(low: int, high: int | None) -> str:
     match low, high:
         case 1, None:
             return "+"
@@ -112,11 +112,11 @@ def window_text(window: Window) -> str:
         case CountWindow(size):
             return f"WITHIN {size} EVENTS"
         case TimeWindow(size, slide, ticks):
-            within = f"WITHIN {_length(size, ticks)}"
-            return within if slide is None else f"{within} SLIDE {_length(slide, ticks)}"
+            within = f"WITHIN {_format_length(size, ticks)}"
+            return within if slide is None else f"{within} SLIDE {_format_length(slide, ticks)}"
 
 
-def _length(amount: int, ticks: bool) -> str:
+def _format_length(amount: int, ticks: bool) -> str:
     if ticks:
         return str(amount)
     unit = next(unit for unit in _PRINTED_UNITS if amount % UNITS[unit] == 0)
@@ -133,7 +133,7 @@ def _item_text(item: ReturnItem) -> str:
             return _with_alias(name_text(name), alias)
         case Aggregate(function, variable, name, alias, distinct=distinct):
             path = "*" if name is None else name_text(name)
-            path = path if variable is None else _path(variable, name)
+            path = path if variable is None else _format_path(variable, name)
             return _with_alias(f"{function}({'DISTINCT ' if distinct else ''}{path})", alias)
         case Computed(expression, alias):
             text = expression_text(expression)
@@ -146,7 +146,7 @@ def _with_alias(text: str, alias: str | None) -> str:
     return text if alias is None else f"{text} AS {name_text(alias)}"
 
 
-def _path(variable: str, name: str | None) -> str:
+def _format_path(variable: str, name: str | None) -> str:
     """Return an attribute of a variable as it stands in text, with fields of structs after further dots."""
     return name_text(variable) if name is None else f"{name_text(variable)}.{_quote_path(name)}"
 
@@ -175,11 +175,11 @@ def _print_expression(expression: ex.Expression) -> tuple[int, str]:
         case ex.Attribute("", name):
             return _ATOM, name_text(name)
         case ex.Attribute(variable, name, ex.At.EACH):
-            return _ATOM, _path(variable, name)
+            return _ATOM, _format_path(variable, name)
         case ex.Attribute(variable, name, at):
             return _ATOM, f"{at.upper()}({name_text(variable)}).{_quote_path(name)}"
         case ex.KleeneAggregate(function, variable, name):
-            return _ATOM, f"{function}({_path(variable, name)})"
+            return _ATOM, f"{function}({_format_path(variable, name)})"
         case ex.Call(function, arguments):
             return _ATOM, f"{function}({', '.join(map(expression_text, arguments))})"
         case ex.Negative(operand):
@@ -214,7 +214,7 @@ def _literal_text(value: int | float | str | bool | dt.datetime | dt.timedelta |
         case str():
             return _string_text(value)
         case dt.timedelta():
-            return _length(value // dt.timedelta(microseconds=1), ticks=False)
+            return _format_length(value // dt.timedelta(microseconds=1), ticks=False)
         case dt.datetime():
             return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
         case float():

@@ -51,10 +51,6 @@ class GloriaGraph:
     weight: float
     complete: bool
 
-    def surviving_nodes(self, pool: int) -> list[Node]:
-        """Return the nodes of a pool that were not pruned."""
-        return [generated.node for generated in self.pools[pool] if not generated.pruned]
-
     @property
     def nodes(self) -> int:
         return sum(map(len, self.pools))
@@ -277,8 +273,10 @@ def grow_graph(
 
 
 def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
-    """Return a generator of the nodes that a graph has, to find its best path by other weights (section 5.3)."""
-    return lambda pool, before: graph.surviving_nodes(pool.number)
+    """Return a generator of the nodes of a graph that were not pruned, to find its best path by other weights (section
+    5.3).
+    """
+    return lambda pool, before: [each.node for each in graph.pools[pool.number] if not each.pruned]
 
 
 def path_weight(template: Template, weights: GraphWeights, path: Path) -> float:

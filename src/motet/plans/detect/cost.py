@@ -139,10 +139,6 @@ class Cardinalities:
         self._selectivities: dict[Bits, float] = {}
         self._joint: dict[tuple[int, ...], float] = {}
 
-    def of(self, items: frozenset[int]) -> float:
-        """Return the expected instances of a set of items."""
-        return self.instances(bits_of(items))
-
     def instances(self, items: Bits) -> float:
         """Return the expected instances of items given as bits."""
         if items not in self._instances:
