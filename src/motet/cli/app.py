@@ -153,12 +153,7 @@ def main() -> None:
 
 @app.command()
 @takes_options(*READING)
-def check(
-    file: QueryFile,
-    events: OptionalEvents = None,
-    *,
-    options: Options,
-) -> None:
+def check(file: QueryFile, events: OptionalEvents = None, *, options: Options) -> None:
     """Say whether queries are right, with all problems at once.
 
     With --events also whether the data has the columns and types that they speak of.
@@ -552,8 +547,7 @@ def warm(
 @app.command()
 def bench(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False),
+        list[str] | None, typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False)
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
     size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = "quick",

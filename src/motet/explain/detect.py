@@ -141,11 +141,7 @@ def _describe_node(node: Node) -> dict[str, Any]:
 
 
 def _describe_part(
-    kind: str,
-    node: SubpatternNode,
-    order: frozenset[tuple[int, int]],
-    tests: Sequence[Expression],
-    gaps: Sequence[Gap],
+    kind: str, node: SubpatternNode, order: frozenset[tuple[int, int]], tests: Sequence[Expression], gaps: Sequence[Gap]
 ) -> dict[str, Any]:
     """Describe the items of a node, and what it checks."""
     return {

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, UnreadableError
-from motet.io.sql import quote_identifier
+from motet.row_patterns.tokens import quote
 from motet.schema import MAX_MICROS, TICKS, is_text, is_time, keep_times_in_range, to_microseconds
 
 ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
@@ -186,7 +186,7 @@ def _prepare_times(column: Any) -> Any:
 
 def _suggest_parsing(texts: Sequence[str], name: str) -> str:
     """Return the option that reads texts as times."""
-    column = name if name.isidentifier() else quote_identifier(name)
+    column = name if name.isidentifier() else quote(name, "duckdb")
     if all(re.fullmatch(r"-?\d+(\.\d+)?", text) for text in texts):
         kind = "DOUBLE" if any("." in text for text in texts) else "BIGINT"
         return f"{_replace(f'CAST({column} AS {kind})', column)} reads numbers since 1970, in --time-unit"

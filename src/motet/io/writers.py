@@ -25,10 +25,11 @@ from rich.console import Console
 from motet.errors import DataError
 from motet.io.formats import first_line
 from motet.io.query_columns import QueryColumns, list_query_columns
-from motet.io.sql import connect, quote_identifier
+from motet.io.sql import connect
 from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.values import format_iso_times, to_rows
 from motet.model.query import Workload
+from motet.row_patterns.tokens import quote
 from motet.schema import is_nested
 
 
@@ -325,7 +326,7 @@ class DatabaseWriter:
 
     def _add(self, text: str, rows: QueryColumns, results: pa.Table) -> None:
         self.session.register("rows", rows.select_rows(results))
-        self.session.execute(text.format(quote_identifier(rows.query.name)))
+        self.session.execute(text.format(quote(rows.query.name, "duckdb")))
         self.session.unregister("rows")
 
     def __exit__(

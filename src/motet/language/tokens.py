@@ -9,9 +9,9 @@ from typing import cast
 
 from lark import Token
 
-from motet.errors import Diagnostic
+from motet.errors import Diagnostic, find_nearest
 from motet.language.keywords import CLAUSE_TYPES, CLAUSES, OPERATORS, PATTERN_OPERATORS
-from motet.language.syntax import find_nearest, grammar, span_between, span_of
+from motet.language.syntax import grammar, span_between, span_of
 from motet.model.span import Span
 from motet.model.window import UNITS
 

@@ -175,10 +175,7 @@ def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None
 
 
 def _check_operands(
-    wanted: typing.Collection[str | None],
-    rule: str,
-    parts: tuple[ex.Expression, ...],
-    columns: Columns,
+    wanted: typing.Collection[str | None], rule: str, parts: tuple[ex.Expression, ...], columns: Columns
 ) -> Iterator[Misfit]:
     for part in parts:
         kind = infer_kind(part, columns)

@@ -80,11 +80,7 @@ class Gloria(SharingOptimizer):
         )
 
     def reweigh(
-        self,
-        plan: SharingReport,
-        queries: Sequence[CompiledQuery],
-        known: Statistics | None,
-        options: SearchOptions,
+        self, plan: SharingReport, queries: Sequence[CompiledQuery], known: Statistics | None, options: SearchOptions
     ) -> SharingReport:
         from motet.optimizer.gloria import gloria
 
@@ -250,11 +246,7 @@ register(
     "sub-queries that several patterns have in common computed once, chosen as a Steiner tree",
     joins=Motto("motto"),
 )
-register(
-    "motto-merge",
-    "as motto, with nothing but whole queries inside others",
-    joins=Motto("motto-merge"),
-)
+register("motto-merge", "as motto, with nothing but whole queries inside others", joins=Motto("motto-merge"))
 register(
     "multitree",
     "join trees of all patterns by local search, equal subtrees computed once",

@@ -12,15 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, did_you_mean
-from motet.model.expression import (
-    Arithmetic,
-    Attribute,
-    Call,
-    Expression,
-    KleeneAggregate,
-    Literal,
-    Negative,
-)
+from motet.model.expression import Arithmetic, Attribute, Call, Expression, KleeneAggregate, Literal, Negative
 from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query, Variable, Workload
 from motet.reference.matches import DEFAULT_LIMIT
 from motet.reference.positions import expand_pattern, max_bindings
