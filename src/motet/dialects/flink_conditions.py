@@ -223,16 +223,16 @@ class _ConditionParser(TokenParser):
     def parse_column(self) -> ex.Expression:
         """Parse `e.price`, `e.price()`, `e.getPrice()`, `e.getPrice` or `e.isPaid()`."""
         self.expect(".")
-        name = self.parse_kind("name")
+        name = self.parse_name()
         if self.accept("("):
             self.expect(")")
             flag = re.fullmatch(r"is([A-Z]\w*)", name)
             name = name if flag is None else flag[1][0].lower() + flag[1][1:]
         return ex.Attribute(self.variable, _column_of_getter(name))
 
-    def parse_kind(self, kind: str) -> str:
+    def parse_name(self) -> str:
         token = self.token
-        if token.kind != kind:
+        if token.kind != "name":
             raise self.error()
         self.at += 1
         return token.text

@@ -212,10 +212,10 @@ def must_read_whole(files: Sequence[Path], kind: str, options: Options) -> bool:
     return len(files) == 1 and files[0].stat().st_size < BLOCK_BYTES
 
 
-def read_start(file: Path, size: int = 1 << 16) -> bytes:
+def read_start(file: Path) -> bytes:
     """Return the first bytes of a file, decompressed."""
     with pa.input_stream(str(file), compression="detect") as stream:
-        return bytes(stream.read(size))
+        return bytes(stream.read(1 << 16))
 
 
 def require_delimiter(file: Path | bytes, kind: str, options: Options) -> None:

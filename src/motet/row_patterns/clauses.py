@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from motet.row_patterns.patterns import PatternParser, RowPattern, RowVariable, has_exclusion, list_variables
-from motet.row_patterns.tokens import SqlText
+from motet.row_patterns.tokens import SqlText, TokenReader
 
 Empty = Literal["show", "omit", "unmatched"]
 Skip = Literal["past last", "to next", "to first", "to last"]
@@ -91,11 +91,9 @@ def parse_clause(sql: SqlText, first: int, keyword: int) -> MatchClause:
     return clause
 
 
-class _ClauseParser:
+class _ClauseParser(TokenReader):
     def __init__(self, sql: SqlText, first: int, last: int, clause: MatchClause) -> None:
-        self.sql = sql
-        self.at = first
-        self.last = last
+        super().__init__(sql, first, last)
         self.clause = clause
 
     def parse(self) -> None:
@@ -153,13 +151,6 @@ class _ClauseParser:
             raise self.sql.error_at(f"AFTER MATCH SKIP: {clause.skip_to} is not in PATTERN", seen["AFTER"])
         if clause.empty == "unmatched" and has_exclusion(clause.pattern):
             raise self.sql.error_at("WITH UNMATCHED ROWS and {- -} do not go together", seen["ONE"])
-
-    def accept(self, *words: str) -> bool:
-        """Pass over these words if they come next."""
-        if self.at + len(words) > self.last or any(self.sql.word(self.at + n) != word for n, word in enumerate(words)):
-            return False
-        self.at += len(words)
-        return True
 
     def expect(self, *words: str) -> None:
         if not self.accept(*words):

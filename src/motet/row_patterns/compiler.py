@@ -217,7 +217,7 @@ class _Drafter:
     def error_at_node(self, node: Node, message: str, hint: str | None = None) -> Exception:
         return self.sql.error_at(message, node.first, node.last, hint)
 
-    def find_target(self, node: Node, variable: str | None, *, all_rows: bool = False) -> Target:
+    def find_target(self, node: Node, variable: str | None) -> Target:
         """Return the row that a column or navigation reads; `variable` is the one that is being defined."""
         if node.kind == "column":
             return self.make_target(rc.LAST, node.value.variable, 0, None, variable, node)

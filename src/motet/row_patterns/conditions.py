@@ -282,8 +282,8 @@ class ConditionCompiler:
 
     # ----- code
 
-    def push(self, op: int, one: int = 0, other: int = 0, third: int = 0, *, grows: int = 0) -> None:
-        self.words.append((op, one, other, third))
+    def push(self, op: int, one: int = 0, other: int = 0, *, grows: int = 0) -> None:
+        self.words.append((op, one, other, 0))
         self.depth += grows
 
     def emit(self, part: ConditionPart) -> None:

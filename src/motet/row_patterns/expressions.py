@@ -13,7 +13,7 @@ from typing import Any
 
 from motet.errors import did_you_mean
 from motet.model.window import UNITS
-from motet.row_patterns.tokens import SqlText
+from motet.row_patterns.tokens import SqlText, TokenReader
 
 NAVIGATIONS = ("FIRST", "LAST", "PREV", "NEXT")
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
@@ -119,20 +119,14 @@ class _UnknownNameError(Exception):
     """A word that is no column, in the arguments of a function of the engine."""
 
 
-@dataclass
-class ExpressionParser:
-    """Parses the expression between two tokens of a statement."""
+class ExpressionParser(TokenReader):
+    """Parses the expression between two tokens of a statement; `where` is the clause, as DEFINE."""
 
-    sql: SqlText
-    names: Names
-    at: int
-    last: int
-    where: str  # the clause, as DEFINE
-    in_call: bool = False  # where words that are no columns may stand
-
-    @property
-    def word(self) -> str:
-        return self.sql.word(self.at) if self.at < self.last else ""
+    def __init__(self, sql: SqlText, names: Names, first: int, last: int, where: str) -> None:
+        super().__init__(sql, first, last)
+        self.names = names
+        self.where = where
+        self.in_call = False  # where words that are no columns may stand
 
     def parse(self) -> Node:
         """Parse all of it."""
@@ -235,10 +229,9 @@ class ExpressionParser:
         return node  # type: ignore[no-any-return]
 
     def parse_not(self) -> Node:
-        if self.word != "NOT":
-            return self.parse_predicate()
         first = self.at
-        self.at += 1
+        if not self.accept("NOT"):
+            return self.parse_predicate()
         part = self.parse_not()
         return Node("not", first, part.last, (part,))
 
@@ -271,12 +264,6 @@ class ExpressionParser:
             found = self.parse_in(node, negated)
         if found is None:
             self.at = first
-        return found
-
-    def accept(self, word: str) -> bool:
-        """Pass over a word if it comes next."""
-        found = self.word == word
-        self.at += found
         return found
 
     def parse_is(self, node: Node) -> Node | None:

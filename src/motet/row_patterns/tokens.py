@@ -176,6 +176,27 @@ class SqlText:
         return [*parts, (start, last)]
 
 
+class TokenReader:
+    """The tokens of a statement between two places, read one after another."""
+
+    def __init__(self, sql: SqlText, first: int, last: int) -> None:
+        self.sql = sql
+        self.at = first
+        self.last = last
+
+    @property
+    def word(self) -> str:
+        """The keyword or mark that comes next, nothing at the end."""
+        return self.sql.word(self.at) if self.at < self.last else ""
+
+    def accept(self, *words: str) -> bool:
+        """Pass over these words if they come next."""
+        if self.at + len(words) > self.last or any(self.sql.word(self.at + n) != word for n, word in enumerate(words)):
+            return False
+        self.at += len(words)
+        return True
+
+
 def _split_anchors(tokens: list[SqlToken]) -> list[SqlToken]:
     """Return tokens where a `$` that ends a name in a PATTERN is an anchor; elsewhere it is part of the name."""
     found: list[SqlToken] = []

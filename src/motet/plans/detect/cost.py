@@ -235,7 +235,7 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
     return prices.scan + prices.scanned * sizes.events + prices.step * steps + prices.path * paths
 
 
-def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False, prices: Prices = PRICES) -> float:
+def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False) -> float:
     """Return the cost of joining a pattern from the counts of events and how often its conditions hold, guessed where
     that was not measured: in the order of the pattern, or from the rarest event on. O(items + tests), much cheaper
     than estimating a tree.
@@ -256,11 +256,11 @@ def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False,
         for test in tests:
             if isinstance(test, Comparison) and test.operator == "=":  # by which inner rows are sorted
                 searched[at] = min(searched[at], rates.joint_selectivity([test], symbols))
-    made, cost = float(rates.keys), prices.row * sum(counts)
+    made, cost = float(rates.keys), PRICES.row * sum(counts)
     for size, item in enumerate(order, 1):
         looked_at = made * counts[item] / rates.keys / (size if is_ordered else 1)
         made = looked_at * selectivity[size - 1]
         if size > 1:
             in_window = share_in_window(size, share)
-            cost += in_window * (prices.pair * looked_at * searched[size - 1] + (prices.row + prices.instance) * made)
+            cost += in_window * (PRICES.pair * looked_at * searched[size - 1] + (PRICES.row + PRICES.instance) * made)
     return cost
