@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from motet.dialects.translation import SourceText
 from motet.model.expression import (
+    FUNCTIONS,
     Arithmetic,
     Attribute,
     Call,
@@ -120,16 +121,7 @@ _ARGUMENTS: dict[Any, frozenset[str]] = {
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _COMPARISONS = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _LOGICAL = {exp.And: "AND", exp.Or: "OR"}
-_FUNCTIONS = {
-    exp.Abs: "ABS",
-    exp.Floor: "FLOOR",
-    exp.Ceil: "CEIL",
-    exp.Sqrt: "SQRT",
-    exp.Lower: "LOWER",
-    exp.Upper: "UPPER",
-    exp.Length: "LENGTH",
-    exp.Coalesce: "COALESCE",
-}
+_FUNCTIONS = {getattr(exp, name.capitalize()): name for name in FUNCTIONS}  # sqlglot calls its nodes like SQL's
 
 
 def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -> Expression:

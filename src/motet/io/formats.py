@@ -28,16 +28,9 @@ OTHER = "other"  # events that are in no files: a dataset, a query
 
 # Ending of a file's name -> its format. Text may be compressed: `.csv.gz`, `.jsonl.zst` and so on.
 ENDINGS = {
-    ".parquet": PARQUET,
-    ".pq": PARQUET,
-    ".arrow": ARROW,
-    ".feather": ARROW,
-    ".csv": CSV,
-    ".tsv": TSV,
-    ".jsonl": JSONL,
-    ".ndjson": JSONL,
-    ".json": JSONL,
-}
+    ".parquet": PARQUET, ".pq": PARQUET, ".arrow": ARROW, ".feather": ARROW, ".csv": CSV, ".tsv": TSV,
+    ".jsonl": JSONL, ".ndjson": JSONL, ".json": JSONL,
+}  # fmt: skip
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 # First bytes -> how a file is compressed, or its format.
 COMPRESSED_STARTS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}

@@ -48,17 +48,11 @@ class OutputFormat(StrEnum):
 
 # Ending of a file's name -> the format to write.
 ENDINGS = {
-    ".txt": OutputFormat.TABLE,
-    ".jsonl": OutputFormat.JSONL,
-    ".ndjson": OutputFormat.JSONL,
-    ".csv": OutputFormat.CSV,
-    ".parquet": OutputFormat.PARQUET,
-    ".pq": OutputFormat.PARQUET,
-    ".arrow": OutputFormat.ARROW,
-    ".feather": OutputFormat.ARROW,
-    ".duckdb": OutputFormat.DUCKDB,
+    ".txt": OutputFormat.TABLE, ".jsonl": OutputFormat.JSONL, ".ndjson": OutputFormat.JSONL,
+    ".csv": OutputFormat.CSV, ".parquet": OutputFormat.PARQUET, ".pq": OutputFormat.PARQUET,
+    ".arrow": OutputFormat.ARROW, ".feather": OutputFormat.ARROW, ".duckdb": OutputFormat.DUCKDB,
     ".delta": OutputFormat.DELTA,
-}
+}  # fmt: skip
 # Tables that Spark writes, where their connector is installed.
 LAKES = (OutputFormat.DELTA, OutputFormat.ICEBERG)
 STDOUT = ("-", "/dev/stdout")

@@ -22,8 +22,8 @@ _OPERATIONS: dict[str, Callable[[tuple[Pattern, ...], Span], Pattern]] = {
     "KL": lambda parts, span: Repeat(_as_sequence(parts, span), 1, None, span=span),
     "NEG": lambda parts, span: Neg(_require_event(parts, "NEG", span), span=span),
 }
-# The sign that may stand between operands in place of a comma.
 _MAX_DIGITS = 18  # of the bounds of a repetition
+# The sign that may stand between operands in place of a comma.
 _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 

@@ -161,22 +161,10 @@ _EXPRESSION_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"IS", "IN", "LIKE", "BETWEEN", "NOT"}), "IS, IN, LIKE or BETWEEN"),
 )
 _TERMINALS = {
-    "NAME": "a name",
-    "NUMBER": "a number",
-    "STRING": "a text in single quotes",
-    "COMMA": "','",
-    "DOT": "'.'",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "LSQB": "'['",
-    "RSQB": "']'",
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "PLUS": "'+'",
-    "MINUS": "'-'",
-    "STAR": "'*'",
-    "$END": "the end of the clause",
-}
+    "NAME": "a name", "NUMBER": "a number", "STRING": "a text in single quotes", "$END": "the end of the clause",
+    "COMMA": "','", "DOT": "'.'", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "LBRACE": "'{'",
+    "RBRACE": "'}'", "PLUS": "'+'", "MINUS": "'-'", "STAR": "'*'",
+}  # fmt: skip
 _HINTS = {
     ("pattern", "STRING"): "a name is quoted with double quotes or backticks",
     ("pattern", "EQ"): "conditions go into WHERE",

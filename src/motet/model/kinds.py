@@ -23,9 +23,7 @@ NUMERIC: frozenset[str | None] = frozenset({"integer", "ticks", "number"})
 _WHOLE: frozenset[str | None] = frozenset({"integer", "ticks"})
 _ORDERED: frozenset[str | None] = NUMERIC | {"text", "time"}
 _PHRASES = {
-    "integer": "a number",
-    "ticks": "a number",
-    "number": "a number",
+    **dict.fromkeys(("integer", "ticks", "number"), "a number"),
     "text": "a text",
     "boolean": "true or false",
     "time": "a timestamp",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode, select_lane, summarize, thin_edges
+from motet.explain.page.graph import Graph, GraphEdge, GraphNode, select_lane, summarize, thin_edges
 from motet.explain.page.layout import ACROSS, GraphLayout, Point, Size, place_in_layers
 from motet.explain.page.lettering import measure_text, wrap_text
 
@@ -217,7 +217,7 @@ def _draw_node(node: GraphNode, x: float, y: float, size: Size) -> dict[str, Any
     more = {
         "note": node.note,
         "notes": _set_note(node),
-        "facts": _list_details(node.details),
+        "facts": list(map(list, node.details)),
         "names": list(node.names),
     }
     return made | _drop_empty(more)
@@ -227,12 +227,8 @@ def _draw_edge(edge: GraphEdge, number: Mapping[str, int], path: dict[str, Any])
     made = {"source": number[edge.source], "target": number[edge.target], "kind": edge.kind}
     color = {} if edge.color is None else {"tone": edge.color}
     mark = _set_lines(edge.label, MARK_LETTERS, 1, MARK_SIZE)
-    more = {"weak": edge.weak, "mark": mark[0] if mark else None, "facts": _list_details(edge.details)}
+    more = {"weak": edge.weak, "mark": mark[0] if mark else None, "facts": list(map(list, edge.details))}
     return made | {"queries": list(edge.queries)} | path | color | _drop_empty(more)
-
-
-def _list_details(details: Details) -> list[list[str]]:
-    return [list(detail) for detail in details]
 
 
 def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:

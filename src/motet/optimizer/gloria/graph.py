@@ -141,7 +141,7 @@ class _ChoiceGraphBuilder:
         for number in pool.predecessors:
             self.waiting[number] &= ~pool.queries
         choices = _PartialPaths((*before.scope, pool.number), entries)
-        choices = choices.restrict(self._waiting_queries(pool.predecessors))
+        choices = choices.restrict(self._select_waiting(pool.predecessors))
         generated = self._collect_nodes(pool, choices)
         if self.prune:
             self._prune(choices)
@@ -150,13 +150,13 @@ class _ChoiceGraphBuilder:
         for each in generated:
             each.pruned = each.node not in left
         self.pools.append(generated)
-        choices = choices.restrict(self._waiting_queries([pool.number]))
+        choices = choices.restrict(self._select_waiting([pool.number]))
         if not choices.scope:
             self.done.append(choices)
         for number in choices.scope:
             self.open[number] = choices
 
-    def _waiting_queries(self, pools: Sequence[int]) -> dict[int, int]:
+    def _select_waiting(self, pools: Sequence[int]) -> dict[int, int]:
         """Return the queries of some pools whose choices still matter: without pruning all, until none does."""
         return {number: self.waiting[number] for number in pools if self.prune or not self.waiting[number]}
 
@@ -208,7 +208,7 @@ class _ChoiceGraphBuilder:
         exits = [self.template.pools[number].exit for number in choices.scope]
         nodes = [set(column) for column in zip(*choices.entries, strict=True)]
         judged = [
-            {node: self._snapshot_burdens(node, exit) for node in own} for own, exit in zip(nodes, exits, strict=True)
+            {node: self._weigh_snapshots(node, exit) for node in own} for own, exit in zip(nodes, exits, strict=True)
         ]
         # Pools of which all choices have the same node tell no two of them apart.
         varied = [at for at, own in enumerate(nodes) if len(own) > 1]
@@ -225,7 +225,7 @@ class _ChoiceGraphBuilder:
                 else:
                     kept.append([burden for at in varied for burden in judged[at][key[at]].burdens])
 
-    def _snapshot_burdens(self, node: Node, exit: int) -> _SnapshotBurdens:
+    def _weigh_snapshots(self, node: Node, exit: int) -> _SnapshotBurdens:
         burdens = tuple(self.weights.costs.snapshot_burden(*qset) for qset in node)
         if self.generate is generate_paper_nodes:
             at_least = burdens

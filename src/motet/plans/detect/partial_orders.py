@@ -56,13 +56,13 @@ class PartialOrder:
         if items.bit_count() > MOST_EXACT:
             followers = (1 + (self._after.get(item, 0) & items).bit_count() for item in items_of(items))
             return factorial(items.bit_count()) / prod(followers)
-        return sum(self.count_orders(items ^ 1 << last) for last in self._ends(items, last=True)) if items else 1
+        return sum(self.count_orders(items ^ 1 << last) for last in self._list_ends(items, last=True)) if items else 1
 
     def probability(self, items: Bits) -> float:
         """Return the share of all permutations of some items that agree with the order."""
         return self.count_orders(items) / factorial(items.bit_count())
 
-    def _ends(self, items: Bits, *, last: bool) -> list[int]:
+    def _list_ends(self, items: Bits, *, last: bool) -> list[int]:
         """Return the items that may come last of some, or first."""
         beyond = self._after if last else self._before
         return [item for item in items_of(items) if not beyond.get(item, 0) & items]
@@ -73,7 +73,7 @@ class PartialOrder:
         if count > MOST_EXACT:  # as if all were in any order
             return (count + 1) / ((items & chosen).bit_count() + 1)
         places = 0.0
-        for end in self._ends(items, last=last):
+        for end in self._list_ends(items, last=last):
             rest = items ^ 1 << end
             own = 1.0 if chosen >> end & 1 else 1.0 + self.mean_place(rest, chosen, last)
             places += own * self.count_orders(rest)
@@ -83,13 +83,13 @@ class PartialOrder:
         """Return whether a join searches its left side by last times: the side that comes first, else one with a single
         item, else the one with the first item.
         """
-        if self._all_before(right, left):
+        if self._come_before(right, left):
             return False
-        if self._all_before(left, right):
+        if self._come_before(left, right):
             return True
         return (left.bit_count() > 1, left & -left) < (right.bit_count() > 1, right & -right)
 
-    def _all_before(self, ones: Bits, others: Bits) -> bool:
+    def _come_before(self, ones: Bits, others: Bits) -> bool:
         return all(not others & ~self._after.get(one, 0) for one in items_of(ones))
 
     def _search_range(self, outer: Bits, inner: Bits) -> tuple[float, float]:
