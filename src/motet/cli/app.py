@@ -30,6 +30,7 @@ from motet.cli.options import (
     ResultFormat,
     SourceDialect,
     StatisticsFile,
+    parse_pairs,
     takes_options,
 )
 from motet.cli.report import FAILED, say
@@ -399,10 +400,12 @@ def stream(
         checkpoint=checkpoint,
         buckets=buckets,
     )
+    from motet.spark.service import StreamSource
+
     streaming.stream(
         file,
         options,
-        source=streaming.make_source(source, option or [], schema, json, select or [], table),
+        source=StreamSource(source, parse_pairs(option or (), "--option"), schema, json, tuple(select or ()), table),
         sink=streaming.make_sink(sink, output, sink_option or [], late, output_table),
         trigger=None if trigger is None else f"{microseconds_of(trigger, '--trigger') // 1000} milliseconds",
         once=once,
