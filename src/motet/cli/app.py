@@ -177,9 +177,7 @@ def plan(
     *,
     options: Options,
     format: Annotated[PlanFormat, typer.Option(help="For people, for programs, a drawing, or a page.")] = "text",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.")] = None,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
     ] = False,
@@ -206,28 +204,22 @@ def run(
     file: QueryFile,
     events: OptionalEvents = None,
     table: Annotated[
-        str | None,
-        typer.Option(help="A table of Spark's catalog or FORMAT.`PATH`, in place of --events.", show_default=False),
+        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH`, in place of --events.")
     ] = None,
     engine: Annotated[
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
     ] = "local",
     output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH", help="File for results, or FOLDER/ for a file per query, or -.", show_default=False
-        ),
+        str | None, typer.Option(metavar="PATH", help="File for results, or FOLDER/ for a file per query, or -.")
     ] = None,
     format: Annotated[
-        ResultFormat | None,
-        typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
+        ResultFormat | None, typer.Option(help="By default what the name of the output says, else a table.")
     ] = None,
     statistics: StatisticsFile = None,
     *,
     options: Options,
     report: Annotated[
-        Path | None,
-        typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.", show_default=False),
+        Path | None, typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     master: Master = "local[*]",
@@ -259,23 +251,19 @@ def run(
 
 @app.command()
 def sql(
-    file: Annotated[Path, typer.Argument(help="A query in SQL.", metavar="FILE", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A query in SQL.", metavar="FILE")],
     events: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`.", show_default=False
-        ),
+        typer.Option(help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`."),
     ] = None,
     engine: Annotated[
         ReaderEngine, typer.Option(help="DuckDB in this process, or Spark SQL, around patterns.")
     ] = "local",
     output: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="File or folder for the result; the terminal if none.", show_default=False),
+        str | None, typer.Option(metavar="PATH", help="File or folder for the result; the terminal if none.")
     ] = None,
     format: Annotated[
-        ResultFormat | None,
-        typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
+        ResultFormat | None, typer.Option(help="By default what the name of the output says, else a table.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows shown on the terminal; 0 for all.")] = 20,
     step_limit: Annotated[int, typer.Option(min=1, help=help_text("step_limit"))] = 1_000_000_000,
@@ -302,60 +290,40 @@ def stream(
     file: QueryFile,
     source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, delta, ...")] = "parquet",
     table: Annotated[
-        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH` as the source.", show_default=False)
+        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH` as the source.")
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)
-    ] = None,
-    schema: Annotated[
-        str | None, typer.Option(help="Columns of the source, where they cannot be told.", show_default=False)
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(help="Read the column `value` as JSON with these columns.", show_default=False)
-    ] = None,
-    select: Annotated[
-        list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.", show_default=False)
-    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.")] = None,
+    schema: Annotated[str | None, typer.Option(help="Columns of the source, where they cannot be told.")] = None,
+    json: Annotated[str | None, typer.Option(help="Read the column `value` as JSON with these columns.")] = None,
+    select: Annotated[list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.")] = None,
     watermark: Annotated[str, typer.Option(help=help_text("watermark"))] = "10 seconds",
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Folder that a restart goes on from.", show_default=False)
-    ] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="Folder that a restart goes on from.")] = None,
     sink: Annotated[str, typer.Option(help="lines (on the terminal), console, parquet, kafka, delta, ...")] = "lines",
-    output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.", show_default=False)] = None,
+    output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.")] = None,
     sink_option: Annotated[
-        list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.", show_default=False)
+        list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.")
     ] = None,
     output_table: Annotated[
-        str | None, typer.Option(help="A table of Spark's catalog for results; made if need be.", show_default=False)
+        str | None, typer.Option(help="A table of Spark's catalog for results; made if need be.")
     ] = None,
-    late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.", show_default=False)] = None,
+    late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.")] = None,
     mode: Annotated[OutputMode, typer.Option(help=help_text("mode"))] = "append",
-    trigger: Annotated[
-        str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.", show_default=False)
-    ] = None,
+    trigger: Annotated[str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
     replan: Annotated[float, typer.Option(min=0.0, help=help_text("replan"))] = 0.5,
-    horizon: Annotated[str | None, typer.Option(help=help_text("horizon"), show_default=False)] = None,
+    horizon: Annotated[str | None, typer.Option(help=help_text("horizon"))] = None,
     buckets: Annotated[
-        int | None,
-        typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
+        int | None, typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.")
     ] = None,
     status: Annotated[str, typer.Option(help="Time between status lines.")] = "10 s",
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
-    ] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.")] = None,
     page: Annotated[
-        int | None,
-        typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.", show_default=False),
+        int | None, typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.")
     ] = None,
     page_host: Annotated[str, typer.Option(help="Address that --page answers on.")] = "127.0.0.1",
-    package: Annotated[
-        list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
-    ] = None,
-    jar: Annotated[
-        list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
-    ] = None,
+    package: Annotated[list[str] | None, typer.Option(help="Maven package that the source or sink needs.")] = None,
+    jar: Annotated[list[str] | None, typer.Option(help="The same as a jar file; may be repeated.")] = None,
     conf: Conf = None,
     statistics: StatisticsFile = None,
     *,
@@ -422,14 +390,10 @@ def stream(
 @takes_options(*READING)
 def profile(
     events: Events,
-    key: Annotated[
-        list[str] | None, typer.Option(help="Column that correlates events; may be repeated.", show_default=False)
-    ] = None,
+    key: Annotated[list[str] | None, typer.Option(help="Column that correlates events; may be repeated.")] = None,
     *,
     options: Options,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
-    ] = None,
+    queries: Annotated[Path | None, typer.Option(help="Queries whose conditions and windows to count for.")] = None,
     engine: Annotated[ReaderEngine, typer.Option(help="In this process or on Spark.")] = "local",
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
     master: Master = "local[*]",
@@ -453,15 +417,12 @@ def profile(
 def explain_match(
     file: QueryFile,
     events: Events,
-    query: Annotated[
-        str | None, typer.Option(help="The query to explain; not needed where there is one.", show_default=False)
-    ] = None,
+    query: Annotated[str | None, typer.Option(help="The query to explain; not needed where there is one.")] = None,
     key: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=VALUE of its GROUP BY or [attribute]; may be repeated.", show_default=False),
+        list[str] | None, typer.Option(help="COLUMN=VALUE of its GROUP BY or [attribute]; may be repeated.")
     ] = None,
-    start: Annotated[str | None, typer.Option("--from", help="First time of a match.", show_default=False)] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.", show_default=False)] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First time of a match.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
     *,
     options: Options,
@@ -483,8 +444,8 @@ def explain_match(
 @app.command()
 @takes_options("time", "type")
 def translate(
-    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
-    source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE")],
+    source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.")],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
     *,
     options: Options,
@@ -525,8 +486,7 @@ def demo(
 @app.command()
 def warm(
     cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder for them; by default the package, or the user's cache.", show_default=False),
+        Path | None, typer.Option(help="Folder for them; by default the package, or the user's cache.")
     ] = None,
     cpu: Annotated[
         str, typer.Option(help="Processor to compile for: host, or a baseline that all nodes have, such as x86-64-v3.")
@@ -549,18 +509,13 @@ def warm(
 
 @app.command()
 def bench(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False)
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments, beginnings of their names, or all.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
     size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = "quick",
     repeat: Annotated[int, typer.Option(min=1, help="How often each case is measured.")] = 3,
-    json: Annotated[
-        Path | None, typer.Option(help="File for the result; a folder for several.", show_default=False)
-    ] = None,
+    json: Annotated[Path | None, typer.Option(help="File for the result; a folder for several.")] = None,
     chart: Annotated[
-        Path | None,
-        typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.", show_default=False),
+        Path | None, typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.")
     ] = None,
 ) -> None:
     """Run the experiments of the papers, and ours.

@@ -24,39 +24,35 @@ def _option(name: str, **settings: Any) -> Any:
     return typer.Option(help=help_text(name), **settings)
 
 
-QueryFile = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE", show_default=False)]
+QueryFile = Annotated[Path, typer.Argument(help="Queries in text.", metavar="FILE")]
 EVENTS_HELP = (
     "Events: a parquet, arrow, csv or json file, a folder of them, a pattern such as 'logs/*.csv.gz', or - for "
     "standard input; may be repeated."
 )
-Events = Annotated[list[Path], typer.Option("--events", "--data", help=EVENTS_HELP, show_default=False)]
-OptionalEvents = Annotated[list[Path] | None, typer.Option("--events", "--data", help=EVENTS_HELP, show_default=False)]
-StatisticsFile = Annotated[Path | None, _option("statistics", show_default=False)]
+Events = Annotated[list[Path], typer.Option("--events", "--data", help=EVENTS_HELP)]
+OptionalEvents = Annotated[list[Path] | None, typer.Option("--events", "--data", help=EVENTS_HELP)]
+StatisticsFile = Annotated[Path | None, _option("statistics")]
 Master = Annotated[str, typer.Option(help="Spark master, for --engine spark: local[4], spark://host:7077, yarn, ...")]
-Conf = Annotated[
-    list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.", show_default=False)
-]
+Conf = Annotated[list[str] | None, typer.Option(help="Setting of Spark, NAME=VALUE; may be repeated.")]
 
 # Options of `motet.options` that several commands take, as the command line writes them.
 _SHARED: dict[str, Any] = {
     "time": Annotated[str, _option("time")],
     "type": Annotated[str, _option("type")],
     "time_unit": Annotated[TimeUnit, _option("time_unit")],
-    "delimiter": Annotated[str | None, _option("delimiter", show_default=False)],
-    "header": Annotated[str | None, _option("header", show_default=False)],
+    "delimiter": Annotated[str | None, _option("delimiter")],
+    "header": Annotated[str | None, _option("header")],
     "column_type": Annotated[
-        list[str] | None,
-        typer.Option(help=f"NAME=TYPE. {help_text('column_types')} May be repeated.", show_default=False),
+        list[str] | None, typer.Option(help=f"NAME=TYPE. {help_text('column_types')} May be repeated.")
     ],
     "select": Annotated[
-        list[str] | None,
-        typer.Option(help=f"{help_text('select')} May be repeated; '*' takes all columns.", show_default=False),
+        list[str] | None, typer.Option(help=f"{help_text('select')} May be repeated; '*' takes all columns.")
     ],
     "counts": Annotated[Counts, _option("counts")],
     "optimizer": Annotated[OptimizerName, _option("optimizer")],
     "budget": Annotated[str, _option("budget")],
     "costs": Annotated[CostModel, _option("costs")],
-    "match_limit": Annotated[int | None, _option("match_limit", min=1, show_default=False)],
+    "match_limit": Annotated[int | None, _option("match_limit", min=1)],
     "memory_limit": Annotated[str, _option("memory_limit")],
     "on_limit": Annotated[OnLimit, _option("on_limit")],
 }
