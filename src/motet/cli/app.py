@@ -7,7 +7,7 @@ import sys
 import time as clock
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,7 @@ from motet.cli.options import (
     ResultFormat,
     SourceDialect,
     StatisticsFile,
+    make_options,
     parse_pairs,
     takes_options,
 )
@@ -154,7 +155,7 @@ def main() -> None:
 
 @app.command()
 @takes_options(*READING)
-def check(file: QueryFile, events: OptionalEvents = None, *, options: Options) -> None:
+def check(file: QueryFile, events: OptionalEvents = None, **given: Any) -> None:
     """Say whether queries are right, with all problems at once.
 
     With --events also whether the data has the columns and types that they speak of.
@@ -165,7 +166,7 @@ def check(file: QueryFile, events: OptionalEvents = None, *, options: Options) -
     """
     from motet.cli import text_commands
 
-    text_commands.check(file, events, options)
+    text_commands.check(file, events, make_options(given))
 
 
 @app.command()
@@ -174,13 +175,12 @@ def plan(
     file: QueryFile,
     events: OptionalEvents = None,
     statistics: StatisticsFile = None,
-    *,
-    options: Options,
     format: Annotated[PlanFormat, typer.Option(help="For people, for programs, a drawing, or a page.")] = "text",
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.")] = None,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
     ] = False,
+    **given: Any,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -195,7 +195,7 @@ def plan(
 
     if analyze and not events:
         raise typer.BadParameter("--analyze runs the queries: give --events")
-    commands.plan(file, events, statistics, options, format, output, analyze)
+    commands.plan(file, events, statistics, make_options(given), format, output, analyze)
 
 
 @app.command()
@@ -216,14 +216,13 @@ def run(
         ResultFormat | None, typer.Option(help="By default what the name of the output says, else a table.")
     ] = None,
     statistics: StatisticsFile = None,
-    *,
-    options: Options,
     report: Annotated[
         Path | None, typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
     master: Master = "local[*]",
     conf: Conf = None,
+    **given: Any,
 ) -> None:
     """Run queries over events.
 
@@ -243,7 +242,7 @@ def run(
             interpret_kernels()
     from motet.cli import commands, engines
 
-    options = replace(options, statistics=commands.read_statistics(statistics))
+    options = replace(make_options(given), statistics=commands.read_statistics(statistics))
     target = engines.SparkTarget(master, conf or ())
     results = commands.ResultOutput.to(output, format, limit or None)
     commands.run(file, table or events or [], options, engine, target, results, report)
@@ -326,9 +325,8 @@ def stream(
     jar: Annotated[list[str] | None, typer.Option(help="The same as a jar file; may be repeated.")] = None,
     conf: Conf = None,
     statistics: StatisticsFile = None,
-    *,
-    options: Options,
     master: Master = "local[*]",
+    **given: Any,
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
 
@@ -358,7 +356,7 @@ def stream(
     from motet.cli import commands, streaming
 
     options = replace(
-        options,
+        make_options(given),
         statistics=commands.read_statistics(statistics),
         mode=mode,
         watermark=watermark,
@@ -391,13 +389,12 @@ def stream(
 def profile(
     events: Events,
     key: Annotated[list[str] | None, typer.Option(help="Column that correlates events; may be repeated.")] = None,
-    *,
-    options: Options,
     queries: Annotated[Path | None, typer.Option(help="Queries whose conditions and windows to count for.")] = None,
     engine: Annotated[ReaderEngine, typer.Option(help="In this process or on Spark.")] = "local",
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
     master: Master = "local[*]",
     conf: Conf = None,
+    **given: Any,
 ) -> None:
     """Count events by type, and say how they spread over time and keys.
 
@@ -409,7 +406,7 @@ def profile(
     from motet.cli import commands, engines
 
     target = engines.SparkTarget(master, conf or ())
-    commands.profile(events, tuple(key or ()), queries, options, engine, target, format)
+    commands.profile(events, tuple(key or ()), queries, make_options(given), engine, target, format)
 
 
 @app.command(name="explain-match")
@@ -424,9 +421,8 @@ def explain_match(
     start: Annotated[str | None, typer.Option("--from", help="First time of a match.")] = None,
     end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
-    *,
-    options: Options,
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
+    **given: Any,
 ) -> None:
     """Say which events a query matches, or at which of its demands none is left.
 
@@ -438,7 +434,7 @@ def explain_match(
     from motet.cli import commands
 
     asked = commands.Question(query, tuple(key or ()), start, end, limit)
-    commands.explain_match(file, events, asked, options, format)
+    commands.explain_match(file, events, asked, make_options(given), format)
 
 
 @app.command()
@@ -447,8 +443,7 @@ def translate(
     file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE")],
     source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.")],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
-    *,
-    options: Options,
+    **given: Any,
 ) -> None:
     """Write a query of another system in motet's language, where it means the same.
 
@@ -462,7 +457,7 @@ def translate(
     """
     from motet.cli import text_commands
 
-    text_commands.translate(file, source, name, options.time, options.type)
+    text_commands.translate(file, source, name, **given)
 
 
 @app.command()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from motet.options import CostModel, Counts, OnLimit, OptimizerName, Options, TimeUnit, help_text
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 SourceDialect = Literal["match-recognize", "flink-cep", "sase", "clickhouse"]
 PlanFormat = Literal["text", "json", "mermaid", "html"]
@@ -62,22 +64,16 @@ PLANNING = ("optimizer", "budget", "costs")
 RUNNING = ("counts", *PLANNING, "match_limit", "memory_limit", "on_limit")
 
 
-def takes_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let a command take options by these names, and get them as its parameter `options`."""
+def takes_options(*names: str) -> Callable[[Command], Command]:
+    """Let a command take options by these names beside its own; it gets them as keywords, for `make_options`."""
+    kind, default = Parameter.KEYWORD_ONLY, {name: getattr(Options, name, None) or None for name in names}
+    shared = [Parameter(name, kind, default=default[name], annotation=_SHARED[name]) for name in names]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            options = make_options({name: given.pop(name) for name in names})
-            command(**given, options=options)
-
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        default = {name: getattr(Options, name, None) or None for name in names}
-        kind = Parameter.KEYWORD_ONLY
-        shared = [Parameter(name, kind, default=default[name], annotation=_SHARED[name]) for name in names]
-        own = signature(command, eval_str=True).parameters.values()
-        taken = [each for one in own for each in (shared if one.name == "options" else [one])]
-        run.__dict__["__signature__"] = Signature([each.replace(kind=kind) for each in taken])
-        return run
+    def decorate(command: Command) -> Command:
+        every = signature(command, eval_str=True).parameters.values()
+        own = [each for each in every if each.kind is not Parameter.VAR_KEYWORD]
+        command.__dict__["__signature__"] = Signature([*own, *shared])
+        return command
 
     return decorate
 
@@ -94,7 +90,7 @@ def parse_pairs(options: Sequence[str], name: str) -> dict[str, str]:
 
 
 def make_options(given: dict[str, Any]) -> Options:
-    """Return options from what stands on the command line."""
+    """Return options from what the command line gives for shared ones."""
     kinds: dict[str, Any] = {}
     for text in given.pop("column_type", None) or ():
         name, equals, kind = text.rpartition("=")
