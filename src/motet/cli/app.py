@@ -117,9 +117,7 @@ def load_arrow_without_pandas() -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Open standard streams that are closed: no file may get the place of one. Writing to such an output fails, and
-    messages go nowhere.
-    """
+    """Open closed standard streams, lest a file take their place: output to one fails, messages go nowhere."""
     for name, access, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))

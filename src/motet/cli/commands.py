@@ -230,9 +230,7 @@ def run(
     output: ResultOutput,
     reported: Path | None = None,
 ) -> None:
-    """Run over files, or a table of Spark's catalog, write the results, and say how it went: in full as JSON where that
-    is asked for.
-    """
+    """Run over files or a table of Spark's catalog, write the results, and say how it went, as JSON too where asked."""
     if reported is not None:
         require_file(reported)
     if output.format in LAKES and engine != "spark":

@@ -83,9 +83,7 @@ def _is_fractional(type: pa.DataType) -> bool:
 
 
 def holds_times(sample: pa.Array) -> bool:
-    """Return whether some values seem to be times: they are such, or texts in the form of times, or numbers that lead
-    to our days in some unit.
-    """
+    """Return whether values seem to be times: as such, as texts in their form, or as numbers that lead to our days."""
     if is_text(sample.type):
         first = sample.drop_null().slice(0, 1)
         if not len(first):

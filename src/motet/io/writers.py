@@ -452,9 +452,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def flatten_columns(results: pa.Table) -> pa.Table:
-    """Convert columns to what a csv cell can hold: times in ISO 8601, durations and bytes as in JSON, nested values as
-    JSON.
-    """
+    """Convert columns for csv cells: times in ISO 8601, durations and bytes as in JSON, nested values as JSON."""
     as_in_json = (pa.types.is_duration, pa.types.is_binary, pa.types.is_large_binary)
     for at, field in enumerate(results.schema):
         column = results.column(at)

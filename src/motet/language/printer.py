@@ -1,6 +1,4 @@
-"""Writes workloads, queries, patterns and expressions as canonical text, which parses back to an equal model; and as
-HTML for notebooks.
-"""
+"""Writes queries and what they consist of as canonical text, which parses back to an equal model, and as HTML."""
 
 from __future__ import annotations
 

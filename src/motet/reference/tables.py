@@ -60,9 +60,7 @@ def find_undefined(workload: Workload) -> set[str]:
 
 
 def simplify_table(table: pa.Table) -> pa.Table:
-    """Convert a table to one that plain Python can hold: no dictionaries, one type of text, and times of microseconds,
-    rounded down.
-    """
+    """Convert a table for plain Python: no dictionaries, one type of text, and times of microseconds, rounded down."""
 
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
         values = values.cast(simplify_type(values.type))

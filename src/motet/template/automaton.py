@@ -358,9 +358,7 @@ class _TransitionRules:
         return [(position, frozenset(reached)) for position, reached in sorted(targets.items())]
 
     def advance(self, graph: PositionGraph, strand: Strand) -> Iterator[tuple[int, Strand, Gap | None]]:
-        """Yield every position and fresh configuration to which one more event leads, with the gap between two bound
-        events that it crosses.
-        """
+        """Yield each position and fresh configuration that one more event leads to, with the gap that it crosses."""
         if strand.item == START:
             gaps = graph.first
         else:

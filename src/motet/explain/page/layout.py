@@ -1,6 +1,4 @@
-"""Lays out a graph in layers from left to right (Sugiyama's method), vertices as close to their neighbours as the
-order in their layer allows.
-"""
+"""Lays out a graph in layers from left to right (Sugiyama's method), vertices as near to neighbours as order allows."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ Path = dict[int, Node]  # by number of a pool
 
 @dataclass(slots=True)
 class GeneratedNode:
-    """A node of a pool, its distance from the starts (equation 22; that of a repeated stretch includes it, equation
-    24), and what became of it.
-    """
+    """A node of a pool, its distance from the starts (equation 22, or 24 where repeated), and what became of it."""
 
     node: Node
     distance: float
@@ -273,9 +271,7 @@ def grow_graph(
 
 
 def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
-    """Return a generator of the nodes of a graph that were not pruned, to find its best path by other weights (section
-    5.3).
-    """
+    """Return a generator of the nodes left in a graph, to find its best path by other weights (section 5.3)."""
     return lambda pool, before: [each.node for each in graph.pools[pool.number] if not each.pruned]
 
 

@@ -240,9 +240,7 @@ def _order_pools(routes: Sequence[Sequence[Hashable]]) -> list[Hashable]:
 
 
 def build_state_keys(sequence: RepeatedSequence) -> list[Hashable]:
-    """Return the key of each position's state: what it takes and adds, in which repetition, and how many equal ones
-    come before it.
-    """
+    """Return the key of each state: what it takes and adds, in which repetition, and how many equal ones precede it."""
     likes: list[Hashable] = list(zip(sequence.symbols, sequence.adds, strict=True))
     for first, last in sequence.find_repeated_ranges():
         own = tuple(likes[first : last + 1])

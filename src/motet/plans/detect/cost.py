@@ -92,9 +92,7 @@ class Rates:
         return guess_selectivity(test) if measured is None else max(measured, LEAST_SHARE)
 
     def joint_selectivity(self, tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> float:
-        """Return the share of combinations that satisfy all tests: the product of each where no joint share was
-        measured.
-        """
+        """Return the share of combinations that satisfy all tests: the product of each, unless measured jointly."""
         names = sorted(frozenset().union(*map(variables, tests)))
         key = (*tests, *((name, symbols.get(name)) for name in names))
         if key not in self._joint:
@@ -116,9 +114,7 @@ def window_share(spec: JoinSpec, rates: Rates) -> float:
 
 
 class Cardinalities:
-    """The expected number of instances of any set of items of a join, for its own window or another share of the
-    stream.
-    """
+    """The expected instances of any set of items of a join, for its own window or another share of the stream."""
 
     def __init__(self, spec: JoinSpec, rates: Rates, share: float | None = None) -> None:
         self.spec = spec

@@ -51,9 +51,7 @@ def symbols_of(spec: JoinSpec) -> dict[str, Symbol]:
 
 
 def list_tests_to_measure(spec: JoinSpec) -> Iterator[TypedTest]:
-    """Yield the tests between two events whose selectivity may be needed: each alone, and jointly for every set of
-    items that they connect.
-    """
+    """Yield the tests of two events whose selectivity may be needed: each alone, and jointly for items they connect."""
     symbols = symbols_of(spec)
     tests = [(bits_of(map(int, ex.variables(test))), test) for test in sort_texts(spec.tests)]
     pairs = [(bits, test) for bits, test in tests if bits.bit_count() == 2]
