@@ -511,7 +511,9 @@ def plan(
     if source is not None:
         program = compile_for(source, loaded, settled)
     elif is_spark(events) and not events.isStreaming:
-        program = _compile_on_spark(_select_on_spark(events, settled), loaded, settled)
+        from motet.spark.sample import compile_for as compile_on_spark
+
+        program = compile_on_spark(_select_on_spark(events, settled), loaded, settled)
     else:
         program = compile_workload(loaded, make_schema(_columns_of(events, settled), settled), settled)
     known = program.options.statistics
@@ -651,9 +653,3 @@ def _select_on_spark(events: Any, options: Options) -> DataFrame:
 
     opened = events if is_spark(events) else open_dataframe(open_unselected(events, options), local_session())
     return select_columns(opened, options.select)
-
-
-def _compile_on_spark(events: DataFrame, workload: Workload, options: Options) -> Program:
-    from motet.spark.sample import compile_for as compile_for_dataframe
-
-    return compile_for_dataframe(events, workload, options)

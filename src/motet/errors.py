@@ -72,13 +72,19 @@ class QueryError(MotetError):
         super().__init__("\n".join(d.render(text, origin) for d in self.diagnostics))
 
 
+def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
+    """Find the known word that a misspelt one is close to, if any."""
+    lowered = {choice.lower(): choice for choice in known}
+    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
+    return lowered[close[0]] if close else None
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """Return a hint that names the known word nearest to a misspelt one, or lists a few where none is near."""
     choices = sorted(set(known))
-    lowered = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {lowered[close[0]]!r}?"
+    nearest = find_nearest(word, choices, 0.6)
+    if nearest is not None:
+        return f"did you mean {nearest!r}?"
     if choices:
         shown = ", ".join(choices[:8]) + (", ..." if len(choices) > 8 else "")
         return f"known here: {shown}"

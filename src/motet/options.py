@@ -242,7 +242,7 @@ class OptionKeywords(TypedDict, total=False):
 _FIELDS: dict[str, Field[Any]] = {each.name: each for each in fields(Options)}
 
 
-def _choices() -> dict[str, tuple[Any, ...]]:
+def _list_choices() -> dict[str, tuple[Any, ...]]:
     """Return the values that each option with a fixed set of them may have."""
     hints = get_type_hints(Options)
     found = {}
@@ -256,7 +256,7 @@ def _choices() -> dict[str, tuple[Any, ...]]:
     return found
 
 
-_CHOICES = _choices()
+_CHOICES = _list_choices()
 
 
 def help_text(name: str) -> str:

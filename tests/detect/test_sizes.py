@@ -54,8 +54,8 @@ def test_orders_are_those_that_can_be_listed(pairs: set[tuple[int, int]]) -> Non
     for chosen in (0b0011, 0b1010, 0b1000):
         items = items_of(chosen)
         places = [[each.index(item) + 1 for item in items] for each in allowed]
-        assert orders.mean_last_place(0b1111, chosen) == pytest.approx(np.mean([max(each) for each in places]))
-        assert orders.mean_first_place(0b1111, chosen) == pytest.approx(np.mean([min(each) for each in places]))
+        assert 5 - orders.mean_place(0b1111, chosen, True) == pytest.approx(np.mean([max(each) for each in places]))
+        assert orders.mean_place(0b1111, chosen, False) == pytest.approx(np.mean([min(each) for each in places]))
 
 
 def _reaches(a: int, b: int, pairs: set[tuple[int, int]]) -> bool:

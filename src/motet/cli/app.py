@@ -6,43 +6,37 @@ import os
 import sys
 import time as clock
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 from motet import __version__
 from motet.cli import interrupts, report
 from motet.cli.options import (
+    PLANNING,
+    READING,
+    RUNNING,
+    TIMES,
     BenchSize,
-    Budget,
-    ColumnTypes,
     Conf,
-    Costs,
-    CountsOption,
-    Delimiter,
     Events,
-    Header,
     Master,
-    MatchLimit,
-    MemoryLimit,
-    OnLimitOption,
-    Optimizer,
     OptionalEvents,
     PlanFormat,
     QueryFile,
     ReaderEngine,
     ReportFormat,
     ResultFormat,
-    Select,
     SourceDialect,
     StatisticsFile,
-    Time,
-    Type,
-    Unit,
-    make_reading_options,
+    make_options,
+    parse_pairs,
+    takes_options,
 )
-from motet.cli.report import FAILED, say
+from motet.cli.report import FAILED, WRONG, say
 from motet.kernels.jit import interpret_kernels
 from motet.options import Engine, Options, OutputMode, help_text, microseconds_of
 
@@ -123,9 +117,7 @@ def load_arrow_without_pandas() -> None:
 
 
 def _reopen_closed_streams() -> None:
-    """Open standard streams that are closed: no file may get the place of one. Writing to such an output fails, and
-    messages go nowhere.
-    """
+    """Open closed standard streams, lest a file take their place: output to one fails, messages go nowhere."""
     for name, access, mode in (("stdin", os.O_RDONLY, "r"), ("stdout", os.O_RDONLY, "w"), ("stderr", os.O_WRONLY, "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), mode))
@@ -162,17 +154,8 @@ def main() -> None:
 
 
 @app.command()
-def check(
-    file: QueryFile,
-    events: OptionalEvents = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
-) -> None:
+@takes_options(*READING)
+def check(file: QueryFile, events: OptionalEvents = None, **given: Any) -> None:
     """Say whether queries are right, with all problems at once.
 
     With --events also whether the data has the columns and types that they speak of.
@@ -183,32 +166,21 @@ def check(
     """
     from motet.cli import text_commands
 
-    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
-    text_commands.check(file, events, options)
+    text_commands.check(file, events, make_options(given))
 
 
 @app.command()
+@takes_options(*READING, *PLANNING)
 def plan(
     file: QueryFile,
     events: OptionalEvents = None,
     statistics: StatisticsFile = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
-    optimizer: Optimizer = "auto",
-    budget: Budget = "10 s",
-    costs: Costs = "calibrated",
     format: Annotated[PlanFormat, typer.Option(help="For people, for programs, a drawing, or a page.")] = "text",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; the terminal if none.")] = None,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Also run over the events, and show what was found beside the estimates.")
     ] = False,
+    **given: Any,
 ) -> None:
     """Show how queries would run, and what they share.
 
@@ -223,54 +195,34 @@ def plan(
 
     if analyze and not events:
         raise typer.BadParameter("--analyze runs the queries: give --events")
-    reading = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
-    options = replace(reading, optimizer=optimizer, budget=budget, costs=costs)
-    commands.plan(file, events, statistics, options, format, output, analyze)
+    commands.plan(file, events, statistics, make_options(given), format, output, analyze)
 
 
 @app.command()
+@takes_options(*READING, *RUNNING)
 def run(
     file: QueryFile,
     events: OptionalEvents = None,
     table: Annotated[
-        str | None,
-        typer.Option(help="A table of Spark's catalog or FORMAT.`PATH`, in place of --events.", show_default=False),
+        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH`, in place of --events.")
     ] = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
     engine: Annotated[
         Engine, typer.Option(help="In this process, on Spark, or by brute force (small data).")
     ] = "local",
     output: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH", help="File for results, or FOLDER/ for a file per query, or -.", show_default=False
-        ),
+        str | None, typer.Option(metavar="PATH", help="File for results, or FOLDER/ for a file per query, or -.")
     ] = None,
     format: Annotated[
-        ResultFormat | None,
-        typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
+        ResultFormat | None, typer.Option(help="By default what the name of the output says, else a table.")
     ] = None,
-    counts: CountsOption = "exact",
-    optimizer: Optimizer = "auto",
     statistics: StatisticsFile = None,
-    budget: Budget = "10 s",
-    costs: Costs = "calibrated",
     report: Annotated[
-        Path | None,
-        typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.", show_default=False),
+        Path | None, typer.Option(help="JSON file for how the run went: rows, seconds, and what was executed.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows of each query shown on the terminal; 0 for all.")] = 20,
-    match_limit: MatchLimit = None,
-    memory_limit: MemoryLimit = "4GiB",
-    on_limit: OnLimitOption = "error",
     master: Master = "local[*]",
     conf: Conf = None,
+    **given: Any,
 ) -> None:
     """Run queries over events.
 
@@ -290,17 +242,7 @@ def run(
             interpret_kernels()
     from motet.cli import commands, engines
 
-    options = replace(
-        make_reading_options(time, type, time_unit, delimiter, header, column_type, select),
-        counts=counts,
-        optimizer=optimizer,
-        statistics=commands.read_statistics(statistics),
-        budget=budget,
-        costs=costs,
-        match_limit=match_limit,
-        memory_limit=memory_limit,
-        on_limit=on_limit,
-    )
+    options = replace(make_options(given), statistics=commands.read_statistics(statistics))
     target = engines.SparkTarget(master, conf or ())
     results = commands.ResultOutput.to(output, format, limit or None)
     commands.run(file, table or events or [], options, engine, target, results, report)
@@ -308,23 +250,19 @@ def run(
 
 @app.command()
 def sql(
-    file: Annotated[Path, typer.Argument(help="A query in SQL.", metavar="FILE", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A query in SQL.", metavar="FILE")],
     events: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`.", show_default=False
-        ),
+        typer.Option(help="Table of the query, NAME=PATH; may be repeated. One PATH alone is `events`."),
     ] = None,
     engine: Annotated[
         ReaderEngine, typer.Option(help="DuckDB in this process, or Spark SQL, around patterns.")
     ] = "local",
     output: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="File or folder for the result; the terminal if none.", show_default=False),
+        str | None, typer.Option(metavar="PATH", help="File or folder for the result; the terminal if none.")
     ] = None,
     format: Annotated[
-        ResultFormat | None,
-        typer.Option(help="By default what the name of the output says, else a table.", show_default=False),
+        ResultFormat | None, typer.Option(help="By default what the name of the output says, else a table.")
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="Rows shown on the terminal; 0 for all.")] = 20,
     step_limit: Annotated[int, typer.Option(min=1, help=help_text("step_limit"))] = 1_000_000_000,
@@ -346,77 +284,49 @@ def sql(
 
 
 @app.command()
+@takes_options(*TIMES, *RUNNING)
 def stream(
     file: QueryFile,
     source: Annotated[str, typer.Option(help="Spark source: parquet, json, csv, rate, kafka, delta, ...")] = "parquet",
     table: Annotated[
-        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH` as the source.", show_default=False)
+        str | None, typer.Option(help="A table of Spark's catalog or FORMAT.`PATH` as the source.")
     ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.", show_default=False)
-    ] = None,
-    schema: Annotated[
-        str | None, typer.Option(help="Columns of the source, where they cannot be told.", show_default=False)
-    ] = None,
-    json: Annotated[
-        str | None, typer.Option(help="Read the column `value` as JSON with these columns.", show_default=False)
-    ] = None,
-    select: Annotated[
-        list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.", show_default=False)
-    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Option of the source, NAME=VALUE; may be repeated.")] = None,
+    schema: Annotated[str | None, typer.Option(help="Columns of the source, where they cannot be told.")] = None,
+    json: Annotated[str | None, typer.Option(help="Read the column `value` as JSON with these columns.")] = None,
+    select: Annotated[list[str] | None, typer.Option(help="SQL expression for a column; may be repeated.")] = None,
     watermark: Annotated[str, typer.Option(help=help_text("watermark"))] = "10 seconds",
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Folder that a restart goes on from.", show_default=False)
-    ] = None,
+    checkpoint: Annotated[str | None, typer.Option(help="Folder that a restart goes on from.")] = None,
     sink: Annotated[str, typer.Option(help="lines (on the terminal), console, parquet, kafka, delta, ...")] = "lines",
-    output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.", show_default=False)] = None,
+    output: Annotated[str | None, typer.Option(help="Folder of a sink that writes files.")] = None,
     sink_option: Annotated[
-        list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.", show_default=False)
+        list[str] | None, typer.Option(help="Option of the sink, NAME=VALUE; may be repeated.")
     ] = None,
     output_table: Annotated[
-        str | None, typer.Option(help="A table of Spark's catalog for results; made if need be.", show_default=False)
+        str | None, typer.Option(help="A table of Spark's catalog for results; made if need be.")
     ] = None,
-    late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.", show_default=False)] = None,
+    late: Annotated[str | None, typer.Option(help="Folder for rows that come too late.")] = None,
     mode: Annotated[OutputMode, typer.Option(help=help_text("mode"))] = "append",
-    trigger: Annotated[
-        str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.", show_default=False)
-    ] = None,
+    trigger: Annotated[str | None, typer.Option(help="Time between micro-batches; none: as fast as it goes.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Stop when all that is there now is read.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Take up changes of FILE while running.")] = False,
     replan: Annotated[float, typer.Option(min=0.0, help=help_text("replan"))] = 0.5,
-    horizon: Annotated[str | None, typer.Option(help=help_text("horizon"), show_default=False)] = None,
+    horizon: Annotated[str | None, typer.Option(help=help_text("horizon"))] = None,
     buckets: Annotated[
-        int | None,
-        typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.", show_default=False),
+        int | None, typer.Option(min=1, help="Parts of the state, fixed by the first start; one a core.")
     ] = None,
     status: Annotated[str, typer.Option(help="Time between status lines.")] = "10 s",
-    metrics_port: Annotated[
-        int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.", show_default=False)
-    ] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Serve Prometheus text on this port of 127.0.0.1.")] = None,
     page: Annotated[
-        int | None,
-        typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.", show_default=False),
+        int | None, typer.Option(help="Serve a live page on this port, /metrics included; 0: a free one.")
     ] = None,
     page_host: Annotated[str, typer.Option(help="Address that --page answers on.")] = "127.0.0.1",
-    package: Annotated[
-        list[str] | None, typer.Option(help="Maven package that the source or sink needs.", show_default=False)
-    ] = None,
-    jar: Annotated[
-        list[str] | None, typer.Option(help="The same as a jar file; may be repeated.", show_default=False)
-    ] = None,
+    package: Annotated[list[str] | None, typer.Option(help="Maven package that the source or sink needs.")] = None,
+    jar: Annotated[list[str] | None, typer.Option(help="The same as a jar file; may be repeated.")] = None,
     conf: Conf = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    counts: CountsOption = "exact",
-    optimizer: Optimizer = "auto",
     statistics: StatisticsFile = None,
-    budget: Budget = "10 s",
-    costs: Costs = "calibrated",
-    match_limit: MatchLimit = None,
-    memory_limit: MemoryLimit = "4GiB",
-    on_limit: OnLimitOption = "error",
     master: Master = "local[*]",
+    **given: Any,
 ) -> None:
     """Run queries over an endless stream, exactly once, on Spark Structured Streaming.
 
@@ -445,18 +355,9 @@ def stream(
     """
     from motet.cli import commands, streaming
 
-    options = Options(
-        time=time,
-        type=type,
-        time_unit=time_unit,
-        counts=counts,
-        optimizer=optimizer,
+    options = replace(
+        make_options(given),
         statistics=commands.read_statistics(statistics),
-        budget=budget,
-        costs=costs,
-        match_limit=match_limit,
-        memory_limit=memory_limit,
-        on_limit=on_limit,
         mode=mode,
         watermark=watermark,
         replan=replan,
@@ -465,10 +366,12 @@ def stream(
         checkpoint=checkpoint,
         buckets=buckets,
     )
+    from motet.spark.service import StreamSource
+
     streaming.stream(
         file,
         options,
-        source=streaming.make_source(source, option or [], schema, json, select or [], table),
+        source=StreamSource(source, parse_pairs(option or (), "--option"), schema, json, tuple(select or ()), table),
         sink=streaming.make_sink(sink, output, sink_option or [], late, output_table),
         trigger=None if trigger is None else f"{microseconds_of(trigger, '--trigger') // 1000} milliseconds",
         once=once,
@@ -482,25 +385,16 @@ def stream(
 
 
 @app.command()
+@takes_options(*READING)
 def profile(
     events: Events,
-    key: Annotated[
-        list[str] | None, typer.Option(help="Column that correlates events; may be repeated.", show_default=False)
-    ] = None,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
-    queries: Annotated[
-        Path | None, typer.Option(help="Queries whose conditions and windows to count for.", show_default=False)
-    ] = None,
+    key: Annotated[list[str] | None, typer.Option(help="Column that correlates events; may be repeated.")] = None,
+    queries: Annotated[Path | None, typer.Option(help="Queries whose conditions and windows to count for.")] = None,
     engine: Annotated[ReaderEngine, typer.Option(help="In this process or on Spark.")] = "local",
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
     master: Master = "local[*]",
     conf: Conf = None,
+    **given: Any,
 ) -> None:
     """Count events by type, and say how they spread over time and keys.
 
@@ -511,33 +405,24 @@ def profile(
     """
     from motet.cli import commands, engines
 
-    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
     target = engines.SparkTarget(master, conf or ())
-    commands.profile(events, tuple(key or ()), queries, options, engine, target, format)
+    commands.profile(events, tuple(key or ()), queries, make_options(given), engine, target, format)
 
 
 @app.command(name="explain-match")
+@takes_options(*READING)
 def explain_match(
     file: QueryFile,
     events: Events,
-    query: Annotated[
-        str | None, typer.Option(help="The query to explain; not needed where there is one.", show_default=False)
-    ] = None,
+    query: Annotated[str | None, typer.Option(help="The query to explain; not needed where there is one.")] = None,
     key: Annotated[
-        list[str] | None,
-        typer.Option(help="COLUMN=VALUE of its GROUP BY or [attribute]; may be repeated.", show_default=False),
+        list[str] | None, typer.Option(help="COLUMN=VALUE of its GROUP BY or [attribute]; may be repeated.")
     ] = None,
-    start: Annotated[str | None, typer.Option("--from", help="First time of a match.", show_default=False)] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.", show_default=False)] = None,
+    start: Annotated[str | None, typer.Option("--from", help="First time of a match.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Time before which it ends.")] = None,
     limit: Annotated[int, typer.Option(min=0, help="Matches to list.")] = 5,
-    time: Time = "time",
-    type: Type = "type",
-    time_unit: Unit = "s",
-    delimiter: Delimiter = None,
-    header: Header = None,
-    column_type: ColumnTypes = None,
-    select: Select = None,
     format: Annotated[ReportFormat, typer.Option(help="For people or for programs.")] = "text",
+    **given: Any,
 ) -> None:
     """Say which events a query matches, or at which of its demands none is left.
 
@@ -549,17 +434,16 @@ def explain_match(
     from motet.cli import commands
 
     asked = commands.Question(query, tuple(key or ()), start, end, limit)
-    options = make_reading_options(time, type, time_unit, delimiter, header, column_type, select)
-    commands.explain_match(file, events, asked, options, format)
+    commands.explain_match(file, events, asked, make_options(given), format)
 
 
 @app.command()
+@takes_options("time", "type")
 def translate(
-    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE", show_default=False)],
-    source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Text of another system.", metavar="FILE")],
+    source: Annotated[SourceDialect, typer.Option("--from", help="What it is written for.")],
     name: Annotated[str, typer.Option(help="What to call the query.")] = "translated",
-    time: Time = "time",
-    type: Type = "type",
+    **given: Any,
 ) -> None:
     """Write a query of another system in motet's language, where it means the same.
 
@@ -573,7 +457,7 @@ def translate(
     """
     from motet.cli import text_commands
 
-    text_commands.translate(file, source, name, time, type)
+    text_commands.translate(file, source, name, **given)
 
 
 @app.command()
@@ -597,8 +481,7 @@ def demo(
 @app.command()
 def warm(
     cache: Annotated[
-        Path | None,
-        typer.Option(help="Folder for them; by default the package, or the user's cache.", show_default=False),
+        Path | None, typer.Option(help="Folder for them; by default the package, or the user's cache.")
     ] = None,
     cpu: Annotated[
         str, typer.Option(help="Processor to compile for: host, or a baseline that all nodes have, such as x86-64-v3.")
@@ -621,19 +504,13 @@ def warm(
 
 @app.command()
 def bench(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Experiments, beginnings of their names, or all.", show_default=False),
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments, beginnings of their names, or all.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="Show which experiments there are.")] = False,
     size: Annotated[BenchSize, typer.Option(help="Seconds to minutes, or what the papers ran.")] = "quick",
     repeat: Annotated[int, typer.Option(min=1, help="How often each case is measured.")] = 3,
-    json: Annotated[
-        Path | None, typer.Option(help="File for the result; a folder for several.", show_default=False)
-    ] = None,
+    json: Annotated[Path | None, typer.Option(help="File for the result; a folder for several.")] = None,
     chart: Annotated[
-        Path | None,
-        typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.", show_default=False),
+        Path | None, typer.Option(help="Chart of the result (.html, .svg, .png); a folder for several.")
     ] = None,
 ) -> None:
     """Run the experiments of the papers, and ours.
@@ -648,10 +525,19 @@ def bench(
         motet bench all --json results/
         motet bench calibrate
     """
-    from motet.cli.bench import load_benchmarks
-
-    benchmarks = load_benchmarks()
+    benchmarks = _load_benchmarks()
     if listed or not names:
         benchmarks.list_experiments(names or [])
     else:
         benchmarks.run_experiments(names, benchmarks.Setting(size, repeat), json, chart)
+
+
+def _load_benchmarks() -> ModuleType:
+    """Return `benchmarks.command` of the checkout that motet runs from; end with status 2 where there is none."""
+    checkout = Path(__file__).resolve().parents[3]
+    if not (checkout / "benchmarks" / "command.py").is_file():
+        say("error: experiments run from a checkout of the repository; an installed motet does not have them")
+        raise typer.Exit(WRONG)
+    if str(checkout) not in sys.path:
+        sys.path.insert(0, str(checkout))
+    return import_module("benchmarks.command")

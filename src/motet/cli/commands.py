@@ -230,9 +230,7 @@ def run(
     output: ResultOutput,
     reported: Path | None = None,
 ) -> None:
-    """Run over files, or a table of Spark's catalog, write the results, and say how it went: in full as JSON where that
-    is asked for.
-    """
+    """Run over files or a table of Spark's catalog, write the results, and say how it went, as JSON too where asked."""
     if reported is not None:
         require_file(reported)
     if output.format in LAKES and engine != "spark":
@@ -265,7 +263,7 @@ def run(
             output.write(outcome.table, workload)
     if reported is not None:
         write_text(render_run_json(outcome, meter.results, meter.seconds), reported)
-    for note in notes(outcome, meter.results, meter.seconds):
+    for note in list_notes(outcome, meter.results, meter.seconds):
         say(note)
     if not meter.results and outcome.rows:
         say(f"no query matched: motet explain-match {file} with the same --events and options says why")
@@ -333,7 +331,7 @@ def render_run_json(outcome: Outcome, found: int, seconds: float) -> str:
     return json.dumps(described, indent=2, ensure_ascii=False)
 
 
-def notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
+def list_notes(outcome: Outcome, found: int, seconds: float) -> Iterator[str]:
     """Yield what a run noticed, line by line."""
     rate = outcome.rows / max(seconds, 1e-9)
     results = format_count(found, "result")

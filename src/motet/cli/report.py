@@ -41,13 +41,8 @@ def say_warnings_or_raise(found: Iterable[Diagnostic], workload: Workload) -> No
 
 def status_of(error: BaseException) -> int:
     """2 where the queries or arguments are wrong, 1 where a run failed."""
-    match error:
-        case UnreadableError():
-            return FAILED
-        case QueryError() | DataError() | OptionError():
-            return WRONG
-        case _:
-            return FAILED
+    is_wrong = isinstance(error, QueryError | DataError | OptionError) and not isinstance(error, UnreadableError)
+    return WRONG if is_wrong else FAILED
 
 
 def _summarize(error: Exception) -> str:

@@ -27,20 +27,6 @@ if TYPE_CHECKING:
 TABLE_FORMATS = ("delta", "iceberg")
 
 
-def make_source(
-    format: str,
-    options: Sequence[str],
-    schema: str | None,
-    json: str | None,
-    select: Sequence[str],
-    table: str | None = None,
-) -> StreamSource:
-    """Return a source from its options on the command line."""
-    from motet.spark.service import StreamSource
-
-    return StreamSource(format, parse_pairs(options, "--option"), schema, json, tuple(select), table)
-
-
 def make_sink(
     format: str, output: str | None, options: Sequence[str], late: str | None, table: str | None = None
 ) -> StreamSink:

@@ -92,7 +92,7 @@ def translate_source(source: SourceText) -> Translation:
     clock = first.name
     steps, definitions = _read_steps(source, conditions)
     shared = SAME if clock == source.time else (*SAME, f"the time of events is {clock}: run with --time {clock}")
-    if _function_name(call) == "windowfunnel":
+    if _get_function_name(call) == "windowfunnel":
         seconds, strict_order = _read_funnel_window(source, call)
         _refuse_shared_rows(source, steps, conditions)
         if strict_order:
@@ -107,7 +107,7 @@ def translate_source(source: SourceText) -> Translation:
         message = f"{call.this} takes one pattern"
         raise source.error_at(message, *find_offsets(call), "as in sequenceMatch('(?1).*(?2)')")
     query = _translate_sequence(source, str(text.this), steps, key, clock)
-    is_count = _function_name(call) == "sequencecount"
+    is_count = _get_function_name(call) == "sequencecount"
     if is_count:
         query = replace(query, after_match=AfterMatch.PAST_LAST_EVENT)
     if any(event.type == ANY_STEP for event in named_events(query.pattern)):
@@ -120,7 +120,7 @@ def _find_call(source: SourceText, tree: Any, key: tuple[str, ...]) -> Any:
     found = []
     for item in tree.expressions:
         value = item.this if isinstance(item, exp.Alias) else item
-        if type(value) is exp.ParameterizedAgg and _function_name(value) in _FUNCTIONS:
+        if type(value) is exp.ParameterizedAgg and _get_function_name(value) in _FUNCTIONS:
             found.append(value)
         elif not isinstance(item, exp.Column) or item.table or item.name not in key:
             message = f"'{item.sql()}' is not translated: only columns of GROUP BY and one call are"
@@ -130,7 +130,7 @@ def _find_call(source: SourceText, tree: Any, key: tuple[str, ...]) -> Any:
     return found[0]
 
 
-def _function_name(call: Any) -> str:
+def _get_function_name(call: Any) -> str:
     return str(call.this).lower()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from motet.model.expression import Attribute, Comparison, Expression, Literal, Logical, Membership, conjuncts
+from motet.model.expression import FLIPPED, Attribute, Comparison, Expression, Literal, Logical, Membership, conjuncts
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TESTS: dict[str, Callable[[float, float], bool]] = {
+    "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +27,30 @@ def are_exclusive(one: Sequence[Expression], other: Sequence[Expression]) -> boo
     """Return whether no event satisfies two conjunctions of conditions, as far as can be told."""
     return all(
         any(_exclude(left, right) for left, right in product(first, second))
-        for first, second in product(_alternatives(one), _alternatives(other))
+        for first, second in product(_list_alternatives(one), _list_alternatives(other))
     )
 
 
-def _alternatives(conditions: Iterable[Expression]) -> list[list[_Bound]]:
+def _list_alternatives(conditions: Iterable[Expression]) -> list[list[_Bound]]:
     """Return the bounds of each way in which a conjunction may hold; what says nothing about a column is left out."""
     ways: list[list[_Bound]] = [[]]
     for condition in conditions:
-        ways = [[*way, *more] for way, more in product(ways, _ways(condition))]
+        ways = [[*way, *more] for way, more in product(ways, _list_ways(condition))]
     return ways
 
 
-def _ways(condition: Expression) -> list[list[_Bound]]:
+def _list_ways(condition: Expression) -> list[list[_Bound]]:
     match condition:
-        case Comparison(operator, Attribute(name=column), Literal(str() | int() | float() as value)):
-            return [[_Bound(column.lower(), operator, value)]]
-        case Comparison(operator, Literal(str() | int() | float() as value), Attribute(name=column)):
-            return [[_Bound(column.lower(), _MIRRORED[operator], value)]]
+        case Comparison(sign, Attribute(name=column), Literal(str() | int() | float() as value)):
+            return [[_Bound(column.lower(), sign, value)]]
+        case Comparison(sign, Literal(str() | int() | float() as value), Attribute(name=column)):
+            return [[_Bound(column.lower(), FLIPPED[sign], value)]]
         case Membership(Attribute() as column, options, False):
-            return [way for option in options for way in _ways(Comparison("=", column, option))]
+            return [way for option in options for way in _list_ways(Comparison("=", column, option))]
         case Logical("AND"):
-            return _alternatives(conjuncts(condition))
+            return _list_alternatives(conjuncts(condition))
         case Logical("OR", parts):
-            return [way for part in parts for way in _ways(part)]
+            return [way for part in parts for way in _list_ways(part)]
     return [[]]
 
 
@@ -61,27 +64,12 @@ def _exclude(one: _Bound, other: _Bound) -> bool:
         both_texts = isinstance(one.value, str) and isinstance(other.value, str)
         return both_texts and ((signs == {"="} and differ) or (signs == {"=", "!="} and not differ))
     match one.operator, other.operator:
-        case "=", operator:
-            return not _holds(one.value, operator, other.value)
-        case operator, "=":
-            return not _holds(other.value, operator, one.value)
+        case "=", sign:
+            return not _TESTS[sign](one.value, other.value)
+        case sign, "=":
+            return not _TESTS[sign](other.value, one.value)
         case (("<" | "<=" as below), (">" | ">=" as above)):
             return one.value < other.value or (one.value == other.value and (below, above) != ("<=", ">="))
         case ">" | ">=", "<" | "<=":
             return _exclude(other, one)
     return False
-
-
-def _holds(value: float, operator: str, bound: float) -> bool:
-    match operator:
-        case "=":
-            return value == bound
-        case "!=":
-            return value != bound
-        case "<":
-            return value < bound
-        case "<=":
-            return value <= bound
-        case ">":
-            return value > bound
-    return value >= bound

@@ -12,14 +12,7 @@ from itertools import count
 
 from motet.dialects.exclusion import are_exclusive
 from motet.dialects.flink_source import Step, parse_flink
-from motet.dialects.translation import (
-    SourceText,
-    Translation,
-    build_sequence,
-    define_type,
-    extract_type,
-    named_events,
-)
+from motet.dialects.translation import SourceText, Translation, build_sequence, define_type, extract_type, named_events
 from motet.model.expression import Call, Expression, Inverse, Literal, conjoin
 from motet.model.pattern import Event, Not, Pattern, Repeat
 from motet.model.query import AfterMatch, AllVariables, EventDefinition, Policy, Query
@@ -149,9 +142,6 @@ class _PatternTranslator:
             if free not in self.variables and self.types.setdefault(free, definition) == definition:
                 return free
         raise AssertionError
-
-    def name_any(self) -> str:
-        return self.add_type(ANY_EVENT, define_type("", (), self.source.type).condition)
 
     def may_be_both(self, step: Step, other: Step) -> bool:
         return not are_exclusive(step.conditions, other.conditions)
@@ -284,7 +274,7 @@ class _PatternTranslator:
     def forbid(self, relation: str, head: Step) -> _Kinds:
         """Return what may not be passed over before a step, by what is said of it."""
         if relation == "next":
-            return frozenset({self.name_any()})
+            return frozenset({self.add_type(ANY_EVENT, define_type("", (), self.source.type).condition)})
         return frozenset({self.name_type(head)}) if relation in ("followedBy", "relaxed") else _NONE
 
     def find_gap(self, step: Step, before: Step | None, after: Step | None) -> _Gap:

@@ -7,18 +7,7 @@ import re
 import numpy as np
 
 from motet.dialects.translation import SourceText, Token, TokenParser
-from motet.model.expression import (
-    Arithmetic,
-    Attribute,
-    Comparison,
-    Expression,
-    Inverse,
-    IsNull,
-    Like,
-    Literal,
-    Logical,
-    Negative,
-)
+from motet.model import expression as ex
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<number>\d+(?:\.\d+)?[LlFfDd]?)\b(?!\.)
@@ -56,7 +45,7 @@ _TEXT_METHODS = {"startsWith": "{}%", "endsWith": "%{}", "contains": "%{}%"}
 _BETWEEN = "write the pattern without it, and add the condition to WHERE, as in b.price > a.price"
 
 
-def parse_condition(source: SourceText, start: int, end: int, variable: str) -> Expression:
+def parse_condition(source: SourceText, start: int, end: int, variable: str) -> ex.Expression:
     """Parse the condition that the argument of a `where` states about the event of a step."""
     return _find_body(source, start, end, variable).parse()
 
@@ -70,7 +59,7 @@ def parse_key(source: SourceText, start: int, end: int) -> tuple[str, ...]:
     at = start + found.start("columns")
     for text in found["columns"].split(","):
         column = _ConditionParser(source, at, at + len(text), found["name"], "").parse()
-        if not isinstance(column, Attribute):
+        if not isinstance(column, ex.Attribute):
             raise source.error_at("a key must be columns of the event", at, at + len(text), "as in e.user")
         columns.append(column.name)
         at += len(text) + 1
@@ -87,7 +76,7 @@ def parse_column(source: SourceText, start: int, end: int) -> str:
     if found := _REFERENCE.fullmatch(text):
         return _column_of_getter(found["name"])
     key = _find_body(source, start, end, "").parse()
-    if not isinstance(key, Attribute):
+    if not isinstance(key, ex.Attribute):
         raise source.error_at("a key must be one column of the event", start, end, "as in keyBy(e -> e.user)")
     return key.name
 
@@ -132,7 +121,7 @@ class _ConditionParser(TokenParser):
         if len(blanks) > 1:  # each stands for an event of its own
             raise source.error_at("a condition is over one event", blanks[1].start, blanks[1].end, "as in _.price > 10")
 
-    def parse(self) -> Expression:
+    def parse(self) -> ex.Expression:
         found = self.parse_logical()
         if self.at < len(self.tokens):
             raise self.error()
@@ -152,16 +141,16 @@ class _ConditionParser(TokenParser):
         hint = f"columns of the event ({self.event}.price, {self.event}.getPrice()), constants and comparisons are"
         return self.source.error_at(f"'{token.text}' in a condition is not understood", token.start, token.end, hint)
 
-    def parse_logical(self, level: int = 0) -> Expression:
+    def parse_logical(self, level: int = 0) -> ex.Expression:
         if level == len(_LOGICAL):
             return self.parse_comparison()
         operator, mark = _LOGICAL[level]
         parts = [self.parse_logical(level + 1)]
         while self.accept(mark):
             parts.append(self.parse_logical(level + 1))
-        return parts[0] if len(parts) == 1 else Logical(operator, tuple(parts))
+        return parts[0] if len(parts) == 1 else ex.Logical(operator, tuple(parts))
 
-    def parse_comparison(self) -> Expression:
+    def parse_comparison(self) -> ex.Expression:
         first = self.at
         left = self.parse_arithmetic()
         sign = self.at
@@ -174,29 +163,29 @@ class _ConditionParser(TokenParser):
             token = self.tokens[sign]
             message = f"'{token.text}' asks in Java whether two texts are the same object"
             raise self.source.error_at(message, token.start, token.end, 'as in e.name.equals("a")')
-        if isinstance(right, Literal) and right.value is None and operator in ("==", "!="):
-            return IsNull(left, negated=operator == "!=")
-        return Comparison(_COMPARED[operator], left, right)
+        if isinstance(right, ex.Literal) and right.value is None and operator in ("==", "!="):
+            return ex.IsNull(left, negated=operator == "!=")
+        return ex.Comparison(_COMPARED[operator], left, right)
 
-    def parse_arithmetic(self, level: int = 0) -> Expression:
+    def parse_arithmetic(self, level: int = 0) -> ex.Expression:
         if level == len(_ARITHMETIC):
             return self.parse_operand()
         left = self.parse_arithmetic(level + 1)
         while operator := self.accept(*_ARITHMETIC[level]):
             sign = self.at - 1
-            left = Arithmetic(operator, left, self.parse_arithmetic(level + 1))
+            left = ex.Arithmetic(operator, left, self.parse_arithmetic(level + 1))
             if any(
-                isinstance(each, Literal) and isinstance(each.value, str | bool) for each in (left.left, left.right)
+                isinstance(each, ex.Literal) and isinstance(each.value, str | bool) for each in (left.left, left.right)
             ):
                 self.at = sign
                 raise self.error()  # texts are joined by + in Java, not here
         return left
 
-    def parse_operand(self) -> Expression:
+    def parse_operand(self) -> ex.Expression:
         if self.accept("-"):
-            return Negative(self.parse_operand())
+            return ex.Negative(self.parse_operand())
         if self.accept("!"):
-            return Inverse(self.parse_operand())
+            return ex.Inverse(self.parse_operand())
         if self.accept("("):
             inner = self.parse_logical()
             self.expect(")")
@@ -208,13 +197,13 @@ class _ConditionParser(TokenParser):
                 if re.search(r"\\(?![\"'\\])", token.text):
                     self.at -= 1
                     raise self.error()  # an escape such as \n
-                return self.parse_methods(Literal(re.sub(r"\\(.)", r"\1", token.text[1:-1])))
+                return self.parse_methods(ex.Literal(re.sub(r"\\(.)", r"\1", token.text[1:-1])))
             case "number":
-                return Literal(self.read_number(token))
+                return ex.Literal(self.read_number(token))
             case "name" if token.text in ("true", "false"):
-                return Literal(token.text == "true")
+                return ex.Literal(token.text == "true")
             case "name" if token.text == "null":
-                return Literal(None)
+                return ex.Literal(None)
             case "name" if token.text == self.event:
                 return self.parse_methods(self.parse_column())
         self.at -= 1
@@ -231,24 +220,24 @@ class _ConditionParser(TokenParser):
             raise self.source.error_at(message, token.start, token.end, "write a double")
         return value
 
-    def parse_column(self) -> Expression:
+    def parse_column(self) -> ex.Expression:
         """Parse `e.price`, `e.price()`, `e.getPrice()`, `e.getPrice` or `e.isPaid()`."""
         self.expect(".")
-        name = self.parse_kind("name")
+        name = self.parse_name()
         if self.accept("("):
             self.expect(")")
             flag = re.fullmatch(r"is([A-Z]\w*)", name)
             name = name if flag is None else flag[1][0].lower() + flag[1][1:]
-        return Attribute(self.variable, _column_of_getter(name))
+        return ex.Attribute(self.variable, _column_of_getter(name))
 
-    def parse_kind(self, kind: str) -> str:
+    def parse_name(self) -> str:
         token = self.token
-        if token.kind != kind:
+        if token.kind != "name":
             raise self.error()
         self.at += 1
         return token.text
 
-    def parse_methods(self, value: Expression) -> Expression:
+    def parse_methods(self, value: ex.Expression) -> ex.Expression:
         """Parse `.equals(x)` and `.startsWith("x")` of a value."""
         while self.at + 1 < len(self.tokens) and self.accept("."):
             method = self.expect("equals", *_TEXT_METHODS)
@@ -258,14 +247,14 @@ class _ConditionParser(TokenParser):
             value = self.compare_text(value, method, argument)
         return value
 
-    def compare_text(self, value: Expression, method: str, argument: Expression) -> Expression:
+    def compare_text(self, value: ex.Expression, method: str, argument: ex.Expression) -> ex.Expression:
         if method == "equals":
-            return Comparison("=", value, argument)
+            return ex.Comparison("=", value, argument)
         if (
-            not isinstance(argument, Literal)
+            not isinstance(argument, ex.Literal)
             or not isinstance(argument.value, str)
             or set(argument.value) & set("%_\\")
         ):
             self.at -= 1
             raise self.error()
-        return Like(value, _TEXT_METHODS[method].format(argument.value))
+        return ex.Like(value, _TEXT_METHODS[method].format(argument.value))

@@ -17,13 +17,7 @@ SOURCES = {
 
 
 def translate(
-    text: str,
-    source: str,
-    *,
-    time: str = "time",
-    type: str = "type",
-    name: str = "translated",
-    origin: str = "<text>",
+    text: str, source: str, *, time: str = "time", type: str = "type", name: str = "translated", origin: str = "<text>"
 ) -> Translation:
     """Translate a text for another system into queries that mean the same.
 

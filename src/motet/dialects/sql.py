@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from motet.dialects.translation import SourceText
 from motet.model.expression import (
+    FUNCTIONS,
     Arithmetic,
     Attribute,
     Call,
@@ -37,13 +38,13 @@ def parse_sql(source: SourceText, text: str, dialect: str) -> Any:
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
         words = str(found.get("description") or error).rstrip(".")
-        start = _offset(source.text, found.get("line"), found.get("col"), len(str(found.get("highlight") or "")))
+        start = _find_offset(source.text, found.get("line"), found.get("col"), len(str(found.get("highlight") or "")))
         raise source.error_at(f"this SQL cannot be read: {words}", start) from None
     except (TokenError, ValueError) as error:
         raise source.error_at(f"this SQL cannot be read: {str(error).splitlines()[0]}", 0) from None
 
 
-def _offset(text: str, line: Any, column: Any, length: int) -> int:
+def _find_offset(text: str, line: Any, column: Any, length: int) -> int:
     """Return the offset of a parser's line and column (that of a token's end)."""
     lines = text.splitlines(keepends=True)
     if not isinstance(line, int) or not isinstance(column, int) or not 1 <= line <= len(lines):
@@ -120,16 +121,7 @@ _ARGUMENTS: dict[Any, frozenset[str]] = {
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _COMPARISONS = {exp.EQ: "=", exp.NEQ: "!=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _LOGICAL = {exp.And: "AND", exp.Or: "OR"}
-_FUNCTIONS = {
-    exp.Abs: "ABS",
-    exp.Floor: "FLOOR",
-    exp.Ceil: "CEIL",
-    exp.Sqrt: "SQRT",
-    exp.Lower: "LOWER",
-    exp.Upper: "UPPER",
-    exp.Length: "LENGTH",
-    exp.Coalesce: "COALESCE",
-}
+_FUNCTIONS = {getattr(exp, name.capitalize()): name for name in FUNCTIONS}  # sqlglot calls its nodes like SQL's
 
 
 def translate_expression(node: Any, resolve: NameResolver, source: SourceText) -> Expression:

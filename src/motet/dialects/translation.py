@@ -46,9 +46,7 @@ class SourceText:
     def span(self, start: int, end: int | None = None) -> Span:
         """Return the span between two offsets."""
         start = min(max(start, 0), len(self.text))
-        line = self.text.count("\n", 0, start) + 1
-        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
-        return Span(start, max(start + 1, end if end is not None else start + 1), line, column)
+        return Span.of(self.text, start, start if end is None else end)
 
     def error_at(self, message: str, start: int, end: int | None = None, hint: str | None = None) -> QueryError:
         """Return the error for a place that cannot be translated."""
@@ -60,21 +58,6 @@ class SourceText:
         return QueryError(
             [Diagnostic(found.message, span, found.query, found.hint) for found in diagnostics], self.text, self.origin
         )
-
-    def find_closing(self, start: int, what: str = "this bracket") -> int:
-        """Return where the bracket before `start` is closed; texts in quotes are passed over."""
-        depth, quote = 1, ""
-        for at in range(start, len(self.text)):
-            mark = self.text[at]
-            if quote:
-                quote = "" if mark == quote and self.text[at - 1] != "\\" else quote
-            elif mark in "\"'":
-                quote = mark
-            else:
-                depth += {"(": 1, ")": -1}.get(mark, 0)
-            if depth == 0:
-                return at
-        raise self.error_at(f"{what} is never closed", start - 1, hint="add a )")
 
     def finish(
         self, query: Query, definitions: Sequence[EventDefinition], notes: Sequence[str], start: int, end: int

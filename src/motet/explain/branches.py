@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from motet.compile import Branch, Program, estimate_all_plans
 from motet.compile.detect import DetectBranch
-from motet.explain.formatting import format_count, format_duration, format_time, round_digits
+from motet.explain.formatting import format_count, format_duration, format_names, format_time, round_digits
 from motet.language.printer import pattern_text, window_text
 from motet.model.query import Query
 from motet.plans.units import Strategy, Unit
@@ -21,9 +21,7 @@ PLANS = {
     "windows": "only queries of one window together",
     "none": "every query alone",
 }
-# What is listed before it is counted: parts that a unit shares, names of queries.
-MOST_SHARED = 8
-MOST_NAMES = 6
+MOST_SHARED = 8  # parts that a unit shares, before they are counted
 # How each strategy keeps totals.
 TOTALS_KEPT_BY = {
     Strategy.PANES: "per pane in which matches began",
@@ -114,12 +112,6 @@ def format_branch(at: int, branch: dict[str, Any], rows: int | None, estimated: 
         yield from _format_unit(f"{at}.{unit_at}", unit)
     for declined in branch["declined"]:
         yield f"  proposed, not run: {format_names(declined['queries'])}: {declined['reason']}"
-
-
-def format_names(names: Sequence[str]) -> str:
-    """Return the names of queries, the first few of many."""
-    listed = ", ".join(names[:MOST_NAMES])
-    return listed if len(names) <= MOST_NAMES else f"{listed} and {len(names) - MOST_NAMES:,} more"
 
 
 def format_partition(branch: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from motet.compile import Program
 from motet.compile.detect import DetectBranch
 from motet.compile.stated_rates import item_test_text, rates_from_statistics
 from motet.engine.metrics import BranchMetrics
-from motet.explain.branches import describe_input, describe_query, format_clauses, format_input
+from motet.explain.branches import describe_input, describe_query, format_clauses, format_input, format_partition
 from motet.explain.formatting import escape_mermaid, format_count, format_number, format_time, round_digits
 from motet.explain.motto import describe_motto, format_motto
 from motet.language.printer import expression_text
@@ -46,7 +46,8 @@ def describe_detect(
         planned = plan_queries(branch.queries, chosen)
     nodes = list_nodes(planned)
     number = {node: at for at, node in enumerate(nodes, 1)}
-    serves = _queries_by_node(planned)
+    serves = _group_queries(planned)
+    chosen_by_motto = isinstance(chosen.report, MottoPlan)
     # Without rates all symbols would be as frequent: what that comes to is no estimate.
     work = estimate_nodes(list_roots(planned), chosen.rates) if chosen.rates.counts else {}
     return {
@@ -55,11 +56,7 @@ def describe_detect(
         "combined": branch.needs_combine,
         "plan": chosen.method,
         **(_describe_costs(chosen, work) if work else {}),
-        **(
-            {}
-            if not isinstance(chosen.report, MottoPlan)
-            else {"motto": describe_motto(chosen, branch.queries, program.options)}
-        ),
+        **({"motto": describe_motto(chosen, branch.queries, program.options)} if chosen_by_motto else {}),
         "nodes": [
             {
                 "node": number[node],
@@ -93,7 +90,7 @@ def _describe_estimate(work: NodeEstimate) -> dict[str, float]:
     return {name: round_digits(value) for name, value in values.items()}
 
 
-def _queries_by_node(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
+def _group_queries(planned: list[PlannedQuery]) -> dict[Node, list[str]]:
     """Return the queries that each node works for."""
     found: dict[Node, list[str]] = {}
     for each in planned:
@@ -144,11 +141,7 @@ def _describe_node(node: Node) -> dict[str, Any]:
 
 
 def _describe_part(
-    kind: str,
-    node: SubpatternNode,
-    order: frozenset[tuple[int, int]],
-    tests: Sequence[Expression],
-    gaps: Sequence[Gap],
+    kind: str, node: SubpatternNode, order: frozenset[tuple[int, int]], tests: Sequence[Expression], gaps: Sequence[Gap]
 ) -> dict[str, Any]:
     """Describe the items of a node, and what it checks."""
     return {
@@ -180,8 +173,8 @@ def _format_item(item: Node) -> str:
 
 def format_detect_branch(at: int, branch: dict[str, Any], rows: int | None, estimated: bool) -> Iterator[str]:
     """Yield the text of a branch; `rows` are those of all data, where known, be it by a sample."""
-    partition = ", ".join(branch["partition"])
-    yield f"branch {at}: matches among " + (f"events that agree on {partition}" if partition else "all events")
+    among = format_partition(branch) if branch["partition"] else "all events"
+    yield f"branch {at}: matches among {among}"
     yield from format_input(branch, rows, estimated)
     shared = sum(len(node["queries"]) > 1 and node["kind"] != "leaf" for node in branch["nodes"])
     yield f"  {format_count(len(branch['nodes']), 'node')}, {shared} beyond leaves shared among queries"

@@ -60,6 +60,12 @@ def limit_lines(lines: Sequence[str], most: int, indent: str) -> Iterator[str]:
         yield f"{indent}and {len(lines) - most:,} more (all in --format json)"
 
 
+def format_names(names: Sequence[str], most: int = 6) -> str:
+    """Return the names of queries, the first few of many."""
+    listed = ", ".join(names[:most])
+    return listed if len(names) <= most else f"{listed} and {len(names) - most:,} more"
+
+
 def format_duration(microseconds: int) -> str:
     """Return a length of time in the largest unit that fits."""
     return window_text(TimeWindow(microseconds)).removeprefix("WITHIN ")

@@ -10,6 +10,7 @@ from motet.explain.formatting import (
     escape_mermaid,
     format_costs,
     format_count,
+    format_names,
     format_number,
     format_phases,
     limit_lines,
@@ -95,14 +96,14 @@ def format_gloria(sharing: dict[str, Any]) -> Iterator[str]:
 
 def _format_pool(pool: dict[str, Any]) -> str:
     transitions = ", ".join(f"{source} to {target}" for source, target in pool["transitions"])
-    sets = [f"({_format_names(each['queries'])}) by snapshots of {each['snapshots']}" for each in pool["q_sets"]]
-    alone = [f"alone {_format_names(pool['alone'])}"] if pool["alone"] else []
-    return f"{transitions}: {'; '.join(sets + alone)}"
+    parts = _format_sets(pool, "snapshots of ")
+    if pool["alone"]:
+        parts.append(f"alone {format_names(pool['alone'], MOST_NAMES)}")
+    return f"{transitions}: {'; '.join(parts)}"
 
 
-def _format_names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMES])
-    return shown if len(names) <= MOST_NAMES else f"{shown} and {len(names) - MOST_NAMES:,} more"
+def _format_sets(pool: dict[str, Any], by: str = "") -> list[str]:
+    return [f"({format_names(each['queries'], MOST_NAMES)}) by {by}{each['snapshots']}" for each in pool["q_sets"]]
 
 
 def draw_gloria(sharing: dict[str, Any]) -> str:
@@ -131,10 +132,9 @@ def draw_gloria(sharing: dict[str, Any]) -> str:
 
 
 def _format_edge_label(pool: dict[str, Any]) -> str:
-    sets = [f"({_format_names(each['queries'])}) by {each['snapshots']}" for each in pool["q_sets"]]
     alone = [f"({name})" for name in pool["alone"][:MOST_NAMES]]
     more = len(pool["alone"]) - len(alone)
-    return ", ".join((*sets, *alone, *([f"{more} more alone"] if more > 0 else [])))
+    return ", ".join((*_format_sets(pool), *alone, *([f"{more} more alone"] if more > 0 else [])))
 
 
 def draw_gloria_page(sharing: dict[str, Any], numbers: Mapping[str, int]) -> Iterator[dict[str, Any]]:

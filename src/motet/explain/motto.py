@@ -56,7 +56,7 @@ def describe_motto(chosen: JoinPlan, queries: Sequence[DetectQuery], options: Op
 
 
 def _describe_nodes(plan: MottoPlan, queries: Sequence[DetectQuery]) -> Iterator[dict[str, Any]]:
-    terminals = _queries_by_terminal(queries)
+    terminals = _group_queries(queries)
     uses: dict[int, list[int]] = {}
     for target, source in plan.sources.items():
         uses.setdefault(source, []).append(target)
@@ -64,7 +64,7 @@ def _describe_nodes(plan: MottoPlan, queries: Sequence[DetectQuery]) -> Iterator
         origin = plan.sources.get(at)
         yield {
             "node": at,
-            "kind": _node_kind(at, plan),
+            "kind": _find_kind(at, plan),
             "finds": _format_plan_node(node),
             "queries": terminals.get(node, []) if isinstance(node, JoinSpec) else [],
             "chosen": origin is not None,
@@ -79,7 +79,7 @@ def _to_milliseconds(nanoseconds: float) -> float:
     return round_digits(nanoseconds / 1e6)
 
 
-def _node_kind(node: int, plan: MottoPlan) -> str:
+def _find_kind(node: int, plan: MottoPlan) -> str:
     if node in plan.graph.terminals:
         return "query"
     match plan.graph.nodes[node]:
@@ -90,7 +90,7 @@ def _node_kind(node: int, plan: MottoPlan) -> str:
     return "sub-query"
 
 
-def _queries_by_terminal(queries: Sequence[DetectQuery]) -> dict[PlanNode, list[str]]:
+def _group_queries(queries: Sequence[DetectQuery]) -> dict[PlanNode, list[str]]:
     """Return the queries that each terminal is for."""
     found: dict[PlanNode, list[str]] = {}
     for query in queries:

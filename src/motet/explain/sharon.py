@@ -144,7 +144,7 @@ def _format_candidate(candidate: dict[str, Any]) -> str:
     return f"{candidate['name']} ({symbols}) in {queries}: benefit {benefit}, {status}{reduction}"
 
 
-def _outcome(candidate: Mapping[str, Any]) -> str:
+def _find_outcome(candidate: Mapping[str, Any]) -> str:
     ridden = candidate["reduction"].startswith("conflict-ridden")
     return "pruned" if ridden and candidate["status"] == "left out" else str(candidate["status"])
 
@@ -164,7 +164,7 @@ def draw_sharon(sharing: dict[str, Any]) -> str:
         if one in first and other in first:
             lines.append(f'    {one} ---|"{", ".join(map(escape_mermaid, conflict["queries"]))}"| {other}')
     for outcome, (style, look) in STYLES.items():
-        members = [each["name"] for each in shown if _outcome(each) == outcome]
+        members = [each["name"] for each in shown if _find_outcome(each) == outcome]
         if members:
             lines += [f"    classDef {style} {look}", f"    class {','.join(members)} {style}"]
     if len(drawable) > len(shown):
@@ -210,7 +210,7 @@ def _build_graph(
 
 
 def _build_node(candidate: Mapping[str, Any], against: Sequence[str], numbers: Mapping[str, int]) -> GraphNode:
-    outcome, benefit = _outcome(candidate), format_number(candidate["benefit"])
+    outcome, benefit = _find_outcome(candidate), format_number(candidate["benefit"])
     details = {
         "became": OUTCOMES[outcome],
         "benefit": benefit,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from motet.compile import Program
@@ -13,8 +14,39 @@ from motet.explain.analysis import Analysis, describe_run, format_run
 from motet.explain.branches import describe_branch, format_branch, is_sampled
 from motet.explain.detect import describe_detect, draw_joins, format_detect_branch
 from motet.explain.formatting import format_count
+from motet.explain.gloria import chart_gloria, describe_gloria, draw_gloria, draw_gloria_page, format_gloria
 from motet.explain.motto import draw_motto
-from motet.explain.sharing import describe_report, find_renderer
+from motet.explain.sharon import chart_sharon, describe_sharon, draw_sharon, draw_sharon_page, format_sharon
+
+
+@dataclass(frozen=True)
+class ReportRenderer:
+    """The functions that show the reports of one optimizer: `describe` makes data of a report, the others show that."""
+
+    describe: Callable[[Any, Sequence[str]], dict[str, Any]]
+    format: Callable[[dict[str, Any]], Iterator[str]]
+    draw_mermaid: Callable[[dict[str, Any]], str]
+    draw_page: Callable[[dict[str, Any], Mapping[str, int]], Iterator[dict[str, Any]]]
+    chart: Callable[[dict[str, Any]], dict[str, Any]]
+
+
+RENDERERS = {
+    "sharon": ReportRenderer(describe_sharon, format_sharon, draw_sharon, draw_sharon_page, chart_sharon),
+    "gloria": ReportRenderer(describe_gloria, format_gloria, draw_gloria, draw_gloria_page, chart_gloria),
+}
+
+
+def find_renderer(optimizer: str) -> ReportRenderer:
+    """Return the renderer of an optimizer or one of its variants, such as `gloria-greedy`."""
+    return RENDERERS[optimizer.partition("-")[0]]
+
+
+def describe_report(program: Program) -> dict[str, Any] | None:
+    """Describe the optimizer's report by the names of queries; None where nothing was searched."""
+    if program.report is None:
+        return None
+    names = [query.name for query in program.workload.queries]
+    return RENDERERS[program.report.family].describe(program.report, names)
 
 
 def describe_plan(

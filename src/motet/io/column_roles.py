@@ -1,6 +1,4 @@
-"""Find the columns that seem to hold the times and the types of events, for messages where those that are named are
-missing.
-"""
+"""Find the columns that seem to hold times and types of events, for messages where those named are missing."""
 
 from __future__ import annotations
 

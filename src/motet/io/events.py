@@ -202,8 +202,9 @@ def select_columns(source: EventSource, types: Collection[str] | None = None) ->
     return replace(source, schema=schema.set(schema.get_field_index(options.time), pa.field(options.time, time)))
 
 
-def prepare_table(table: pa.Table, options: Options, origin: str = "the table of events") -> pa.Table:
+def prepare_table(table: pa.Table, options: Options) -> pa.Table:
     """Return a table with the columns that `select` makes of it, and times that are text or floating as timestamps."""
+    origin = "the table of events"
     if options.select:
         table = SelectedColumns(table, tuple(options.select)).table()
     schema = make_readable(table.schema, origin)

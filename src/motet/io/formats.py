@@ -28,16 +28,9 @@ OTHER = "other"  # events that are in no files: a dataset, a query
 
 # Ending of a file's name -> its format. Text may be compressed: `.csv.gz`, `.jsonl.zst` and so on.
 ENDINGS = {
-    ".parquet": PARQUET,
-    ".pq": PARQUET,
-    ".arrow": ARROW,
-    ".feather": ARROW,
-    ".csv": CSV,
-    ".tsv": TSV,
-    ".jsonl": JSONL,
-    ".ndjson": JSONL,
-    ".json": JSONL,
-}
+    ".parquet": PARQUET, ".pq": PARQUET, ".arrow": ARROW, ".feather": ARROW, ".csv": CSV, ".tsv": TSV,
+    ".jsonl": JSONL, ".ndjson": JSONL, ".json": JSONL,
+}  # fmt: skip
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 # First bytes -> how a file is compressed, or its format.
 COMPRESSED_STARTS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
@@ -212,10 +205,10 @@ def must_read_whole(files: Sequence[Path], kind: str, options: Options) -> bool:
     return len(files) == 1 and files[0].stat().st_size < BLOCK_BYTES
 
 
-def read_start(file: Path, size: int = 1 << 16) -> bytes:
+def read_start(file: Path) -> bytes:
     """Return the first bytes of a file, decompressed."""
     with pa.input_stream(str(file), compression="detect") as stream:
-        return bytes(stream.read(size))
+        return bytes(stream.read(1 << 16))
 
 
 def require_delimiter(file: Path | bytes, kind: str, options: Options) -> None:
@@ -253,7 +246,7 @@ def read_text(file: Path | bytes, kind: str, options: Options, schema: pa.Schema
             return _read_json(stream, options, schema, str(file) if isinstance(file, Path) else "standard input")
         import pyarrow.csv as csv
 
-        read, parse, convert = _csv_options(kind, options)
+        read, parse, convert = _make_csv_options(kind, options)
         read.use_threads = False
         if schema is not None:
             convert.column_types = schema
@@ -290,7 +283,7 @@ def read_binary(content: bytes, kind: str) -> pa.Table:
     return opened(pa.BufferReader(content)).read_all()
 
 
-def _csv_options(kind: str, options: Options) -> tuple[csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions]:
+def _make_csv_options(kind: str, options: Options) -> tuple[csv.ReadOptions, csv.ParseOptions, csv.ConvertOptions]:
     import pyarrow.csv as csv
 
     # NA unquoted is null, "NA" in quotes is a text; a type is a text even where it looks like a number.
@@ -324,7 +317,7 @@ def _make_format(kind: str, options: Options) -> ds.FileFormat:
         return ds.IpcFileFormat()
     if kind == JSONL:
         return ds.JsonFileFormat(read_options=json.ReadOptions(block_size=BLOCK_BYTES))
-    read, parse, convert = _csv_options(kind, options)
+    read, parse, convert = _make_csv_options(kind, options)
     return ds.CsvFileFormat(parse_options=parse, read_options=read, convert_options=convert)
 
 

@@ -39,13 +39,14 @@ class _Column:
     def format_cells(self, rows: QueryColumns, value: Any) -> Iterator[str]:
         """Yield the cells of a row."""
         if not self.attributes:
-            yield _cell(format_value(rows, self.name, value), self.kind)
+            yield _format_html_cell(format_value(rows, self.name, value), self.kind)
         elif not self.is_list:
             for name in self.attributes:
-                yield _cell(format_cell(None if value is None else value[name]), self.kind.field(name).type)
+                yield _format_html_cell(format_cell(None if value is None else value[name]), self.kind.field(name).type)
         else:
             events = [] if value is None else value
-            lines = [escape(_shorten(_join_values(event, self.attributes))) for event in events[:MAX_EVENTS]]
+            texts = (" · ".join(format_cell(event[name]) for name in self.attributes) for event in events[:MAX_EVENTS])
+            lines = [escape(_shorten(text)) for text in texts]
             lines += [f"... and {len(events) - MAX_EVENTS:,} more"] if len(events) > MAX_EVENTS else []
             yield f'<td style="{LEFT}; white-space: nowrap">{"<br>".join(lines)}</td>'
 
@@ -94,12 +95,8 @@ def _format_head(columns: Sequence[_Column]) -> str:
     return f"<tr>{''.join(first)}</tr>" + (f"<tr>{''.join(second)}</tr>" if nested else "")
 
 
-def _cell(text: str, kind: pa.DataType) -> str:
+def _format_html_cell(text: str, kind: pa.DataType) -> str:
     return f'<td style="{RIGHT if is_number(kind) else LEFT}">{escape(_shorten(text))}</td>'
-
-
-def _join_values(event: dict[str, Any], attributes: Sequence[str]) -> str:
-    return " · ".join(format_cell(event[name]) for name in attributes)
 
 
 def _shorten(text: str) -> str:

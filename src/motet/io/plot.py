@@ -121,7 +121,7 @@ def _measure_slide(rows: QueryColumns, found: pa.Table) -> Any:
 
 
 def _draw_line(alt: Any, rows: QueryColumns, table: pa.Table, value: str, left_out: str, slide: Any) -> Any:
-    kind = _axis_type(table.schema.field("time").type)
+    kind = _choose_axis_type(table.schema.field("time").type)
     # A continuous value holds until the next; a window's is one point, and a window without a match has none.
     holds = slide is None
     step: dict[str, Any] = {"interpolate": "step-after"} if holds else {"point": {"size": 12}, "strokeWidth": 1}
@@ -177,7 +177,7 @@ def _draw_matches(alt: Any, rows: QueryColumns, found: pa.Table) -> Any:
         took = pc.divide(pc.cast(pc.cast(took, pa.duration("us")), pa.int64()), 1e6)
         unit = " (s)"
     table = pa.table({"start": found["start"], "end": found["end"], "took": took})
-    kind = _axis_type(table.schema.field("start").type)
+    kind = _choose_axis_type(table.schema.field("start").type)
     made = alt.Chart(_to_points(alt, table), title=f"{rows.query.name}{left_out}", width=WIDTH)
     return made.mark_circle(size=40, opacity=0.6).encode(
         x=alt.X("start", type=kind, title="start"),
@@ -186,7 +186,7 @@ def _draw_matches(alt: Any, rows: QueryColumns, found: pa.Table) -> Any:
     )
 
 
-def _axis_type(type: pa.DataType) -> Literal["temporal", "quantitative"]:
+def _choose_axis_type(type: pa.DataType) -> Literal["temporal", "quantitative"]:
     """Return how altair reads a time column: whole numbers are times too."""
     return "temporal" if pa.types.is_temporal(type) else "quantitative"
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from motet.errors import DataError, UnreadableError
 from motet.io.formats import require_distinct_names
+from motet.row_patterns.tokens import quote
 
 if TYPE_CHECKING:
     import duckdb
@@ -53,7 +54,7 @@ class SelectedColumns:
         return pa.Table.from_batches(self.batches(self.schema.names, 1 << 17), self.schema)
 
     def _open(self, names: Sequence[str]) -> Any:
-        return self._select().project(", ".join(map(quote_identifier, names)))
+        return self._select().project(", ".join(quote(name, "duckdb") for name in names))
 
     def _select(self) -> Any:
         session = connect()
@@ -80,8 +81,3 @@ def translate_sql_errors(error: type[DataError]) -> Iterator[None]:
     except (duckdb.Error, pa.ArrowException, OSError) as problem:
         text = re.split(r"LINE \d+:", str(problem))[0]
         raise error(f"--select (in Python select=): {' '.join(text.split())}") from problem
-
-
-def quote_identifier(name: str) -> str:
-    """Return a name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'

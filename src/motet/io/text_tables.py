@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -28,35 +29,30 @@ def print_tables(console: Console, results: pa.Table, workload: Workload, limit:
             continue
         # A title of the table would be wrapped where the table is narrower.
         console.print(f"[bold]{escape(rows.query.name)}[/]", soft_wrap=True)
-        console.print(_build_query_table(rows, of_query, limit))
-        _say_hidden(console, len(of_query), limit)
+        values = to_rows(of_query.slice(0, limit), " ")
+        cells = ([format_value(rows, name, row[name]) for name in rows.shown] for row in values)
+        _print_rows(console, of_query.select(rows.shown).schema, cells, len(of_query), limit)
 
 
 def print_relation(console: Console, rows: pa.Table, limit: int | None) -> None:
     """Print the first rows of a table, and say how many were left out."""
+    cells = (map(format_cell, row.values()) for row in rows.slice(0, limit).to_pylist())
+    _print_rows(console, rows.schema, cells, len(rows), limit)
+
+
+def _print_rows(
+    console: Console, schema: pa.Schema, rows: Iterable[Iterable[str]], count: int, limit: int | None
+) -> None:
+    """Print the first rows of a table, and how many more of its `count` rows there are."""
     table = Table(box=box.SIMPLE_HEAD)
-    for field in rows.schema:
+    for field in schema:
         table.add_column(escape(field.name), justify="right" if is_number(field.type) else "left")
-    for row in rows.slice(0, limit).to_pylist():
-        table.add_row(*(escape(format_cell(value)) for value in row.values()))
+    for row in rows:
+        table.add_row(*map(escape, row))
     console.print(table)
-    _say_hidden(console, len(rows), limit)
-
-
-def _say_hidden(console: Console, rows: int, limit: int | None) -> None:
-    hidden = rows - (rows if limit is None else limit)
+    hidden = 0 if limit is None else count - limit
     if hidden > 0:
         console.print(f"  [dim]... and {hidden:,} more row{'s' if hidden > 1 else ''}[/]\n")
-
-
-def _build_query_table(rows: QueryColumns, results: pa.Table, limit: int | None) -> Table:
-    """Build a table of a query's first rows."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in rows.shown:
-        table.add_column(escape(name), justify="right" if is_number(results.schema.field(name).type) else "left")
-    for row in to_rows(results.slice(0, limit), " "):
-        table.add_row(*(escape(format_value(rows, name, row[name])) for name in rows.shown))
-    return table
 
 
 def format_value(rows: QueryColumns, name: str, value: Any) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, UnreadableError
-from motet.io.sql import quote_identifier
-from motet.io.time_forms import EXAMPLE, find_time_forms
+from motet.row_patterns.tokens import quote
 from motet.schema import MAX_MICROS, TICKS, is_text, is_time, keep_times_in_range, to_microseconds
 
 ZONE = re.compile(r"([Zz]|[+-]\d\d(:?\d\d)?)$")
@@ -20,6 +21,21 @@ SECONDS_PER_YEAR = 31_556_952
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 MAX_FORM_TEXTS = 1000  # that tell the form of all
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+# The forms that times have as texts, as `strptime` of SQL and of Python is told them.
+DATES = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d"),
+    *("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%m-%y", "%m-%d-%y"),
+    *("%d/%b/%Y", "%d-%b-%Y", "%d %b %Y", "%b %d %Y", "%b %d, %Y", "%d %B %Y", "%B %d, %Y"),
+    *("%a, %d %b %Y", "%a %b %d %Y"),
+)
+BETWEEN = (" ", ":", ", ", "T", " at ")
+CLOCKS = ("%H:%M:%S", "%H:%M:%S.%f", "%H:%M", "%I:%M:%S %p", "%I:%M %p", "%H.%M.%S", "%H%M%S")
+ZONES = ("", " %z", "%z")
+FORMS = (*DATES, *("".join(parts) for parts in product(DATES, BETWEEN, CLOCKS, ZONES)))
+
+EXAMPLE = "%d/%m/%Y %H:%M:%S"
 
 
 def choose_time_type(sample: pa.Array, name: str, time_unit: str, origin: str) -> pa.DataType:
@@ -67,9 +83,7 @@ def _is_fractional(type: pa.DataType) -> bool:
 
 
 def holds_times(sample: pa.Array) -> bool:
-    """Return whether some values seem to be times: they are such, or texts in the form of times, or numbers that lead
-    to our days in some unit.
-    """
+    """Return whether values seem to be times: as such, as texts in their form, or as numbers that lead to our days."""
     if is_text(sample.type):
         first = sample.drop_null().slice(0, 1)
         if not len(first):
@@ -170,7 +184,7 @@ def _prepare_times(column: Any) -> Any:
 
 def _suggest_parsing(texts: Sequence[str], name: str) -> str:
     """Return the option that reads texts as times."""
-    column = name if name.isidentifier() else quote_identifier(name)
+    column = name if name.isidentifier() else quote(name, "duckdb")
     if all(re.fullmatch(r"-?\d+(\.\d+)?", text) for text in texts):
         kind = "DOUBLE" if any("." in text for text in texts) else "BIGINT"
         return f"{_replace(f'CAST({column} AS {kind})', column)} reads numbers since 1970, in --time-unit"
@@ -192,5 +206,28 @@ def _is_time(value: pa.StringScalar, type: pa.DataType) -> bool:
     try:
         pc.cast(value, type)
     except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def find_time_forms(texts: Sequence[str]) -> list[str]:
+    """Return the forms that all of some texts have, the more usual ones first; none if there is none."""
+    if not texts:
+        return []
+    shape = _find_shape(texts[0])
+    forms = [form for form in FORMS if _find_shape(form) == shape and _fits(texts[:1], form)]
+    return [form for form in forms if _fits(texts[1:], form)]
+
+
+def _find_shape(text: str) -> str:
+    """Return what stands between the numbers and words of a text or form: most forms need not be tried."""
+    return re.sub(r"[+-]\d\d:\d\d$|%[A-Za-z]|\d+|[A-Za-z]+|[+-]", "", text)
+
+
+def _fits(texts: Iterable[str], form: str) -> bool:
+    try:
+        for text in texts:
+            dt.datetime.strptime(text, form)
+    except ValueError:
         return False
     return True

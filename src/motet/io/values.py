@@ -17,7 +17,7 @@ def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict
     try:
         rows: list[dict[str, Any]] = table.to_pylist()
     except (ValueError, OverflowError):
-        plain = table.cast(pa.schema([(field.name, _whole_times(field.type)) for field in table.schema]))
+        plain = table.cast(pa.schema([(field.name, _replace_times(field.type)) for field in table.schema]))
         types = {field.name: field.type for field in table.schema}
         rows = [
             {name: _restore_times(value, types[name], separator) for name, value in row.items()}
@@ -26,14 +26,14 @@ def to_rows(table: pa.Table | pa.RecordBatch, separator: str = "T") -> list[dict
     return rows
 
 
-def _whole_times(type: pa.DataType) -> pa.DataType:
+def _replace_times(type: pa.DataType) -> pa.DataType:
     """Return a type with whole numbers for its timestamps."""
     if pa.types.is_timestamp(type):
         return pa.int64()
     if pa.types.is_list(type):
-        return pa.list_(_whole_times(type.value_type))
+        return pa.list_(_replace_times(type.value_type))
     if pa.types.is_struct(type):
-        return pa.struct([(field.name, _whole_times(field.type)) for field in type])
+        return pa.struct([(field.name, _replace_times(field.type)) for field in type])
     return type
 
 

@@ -25,10 +25,11 @@ from rich.console import Console
 from motet.errors import DataError
 from motet.io.formats import first_line
 from motet.io.query_columns import QueryColumns, list_query_columns
-from motet.io.sql import connect, quote_identifier
+from motet.io.sql import connect
 from motet.io.text_tables import UNLIMITED, print_relation, print_tables
 from motet.io.values import format_iso_times, to_rows
 from motet.model.query import Workload
+from motet.row_patterns.tokens import quote
 from motet.schema import is_nested
 
 
@@ -47,17 +48,11 @@ class OutputFormat(StrEnum):
 
 # Ending of a file's name -> the format to write.
 ENDINGS = {
-    ".txt": OutputFormat.TABLE,
-    ".jsonl": OutputFormat.JSONL,
-    ".ndjson": OutputFormat.JSONL,
-    ".csv": OutputFormat.CSV,
-    ".parquet": OutputFormat.PARQUET,
-    ".pq": OutputFormat.PARQUET,
-    ".arrow": OutputFormat.ARROW,
-    ".feather": OutputFormat.ARROW,
-    ".duckdb": OutputFormat.DUCKDB,
+    ".txt": OutputFormat.TABLE, ".jsonl": OutputFormat.JSONL, ".ndjson": OutputFormat.JSONL,
+    ".csv": OutputFormat.CSV, ".parquet": OutputFormat.PARQUET, ".pq": OutputFormat.PARQUET,
+    ".arrow": OutputFormat.ARROW, ".feather": OutputFormat.ARROW, ".duckdb": OutputFormat.DUCKDB,
     ".delta": OutputFormat.DELTA,
-}
+}  # fmt: skip
 # Tables that Spark writes, where their connector is installed.
 LAKES = (OutputFormat.DELTA, OutputFormat.ICEBERG)
 STDOUT = ("-", "/dev/stdout")
@@ -127,24 +122,15 @@ def write_file(
     results: pa.Table, workload: Workload, target: Path, format: OutputFormat, is_folder: bool = False
 ) -> None:
     """Write results to a file, or to a folder with a file for each query, whole or not at all; see `open_writer`."""
-    if format is OutputFormat.TABLE and not (is_folder or target.is_dir()):
-        with open_output(target) as stream:
-            write_stream(results, workload, stream, format)
-    else:
-        with open_writer(target, results.schema, workload, format, is_folder) as writer:
-            writer.write(results)
+    with open_writer(target, results.schema, workload, format, is_folder) as writer:
+        writer.write(results)
 
 
 def write_stream(results: pa.Table, workload: Workload, stream: IO[bytes], format: OutputFormat) -> None:
     """Write results to an open stream."""
-    if format is OutputFormat.TABLE:
-        text = io.StringIO()
-        print_tables(Console(file=text, width=UNLIMITED), results, workload, limit=None)
-        stream.write(text.getvalue().encode())
-    else:
-        writer = ResultWriter(stream, results.schema, workload, format)
-        writer.write(results)
-        writer.close()
+    writer = ResultWriter(stream, results.schema, workload, format)
+    writer.write(results)
+    writer.close()
 
 
 def write_relation(rows: pa.Table, stream: IO[bytes], format: OutputFormat) -> None:
@@ -199,8 +185,11 @@ class RelationWriter:
         elif self.format is OutputFormat.TABLE:
             text = io.StringIO()
             rows = pa.concat_tables([self.schema.empty_table(), *self.held])
-            print_relation(Console(file=text, width=UNLIMITED), rows, limit=None)
+            self._print(Console(file=text, width=UNLIMITED), rows)
             self.stream.write(text.getvalue().encode())
+
+    def _print(self, console: Console, rows: pa.Table) -> None:
+        print_relation(console, rows, limit=None)
 
     def discard(self) -> None:
         """End what cannot be completed: Arrow's writers write once more when they go, to a stream that is closed."""
@@ -236,7 +225,7 @@ def open_writer(
 
 
 class ResultWriter(RelationWriter):
-    """A writer of results, table by table, to an open stream: json lines, csv, parquet or Arrow."""
+    """A writer of results, table by table, to an open stream; text has a table for each query."""
 
     def __init__(self, stream: IO[bytes], schema: pa.Schema, workload: Workload, format: OutputFormat) -> None:
         super().__init__(stream, schema, format)
@@ -249,6 +238,9 @@ class ResultWriter(RelationWriter):
                 self.stream.write(line.encode())
         else:
             super().write(results)
+
+    def _print(self, console: Console, rows: pa.Table) -> None:
+        print_tables(console, rows, self.workload, limit=None)
 
 
 class FolderWriter:
@@ -328,7 +320,7 @@ class DatabaseWriter:
 
     def _add(self, text: str, rows: QueryColumns, results: pa.Table) -> None:
         self.session.register("rows", rows.select_rows(results))
-        self.session.execute(text.format(quote_identifier(rows.query.name)))
+        self.session.execute(text.format(quote(rows.query.name, "duckdb")))
         self.session.unregister("rows")
 
     def __exit__(
@@ -460,9 +452,7 @@ def to_json_value(value: Any) -> Any:
 
 
 def flatten_columns(results: pa.Table) -> pa.Table:
-    """Convert columns to what a csv cell can hold: times in ISO 8601, durations and bytes as in JSON, nested values as
-    JSON.
-    """
+    """Convert columns for csv cells: times in ISO 8601, durations and bytes as in JSON, nested values as JSON."""
     as_in_json = (pa.types.is_duration, pa.types.is_binary, pa.types.is_large_binary)
     for at, field in enumerate(results.schema):
         column = results.column(at)

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from motet.language.html import show_in_notebooks
-from motet.language.printer import to_text
+from motet.language.printer import show_in_notebooks, to_text
 
 if TYPE_CHECKING:
     from motet.language.parser import parse, read

@@ -7,7 +7,8 @@ from decimal import Decimal, InvalidOperation
 
 from lark import Token, Tree
 
-from motet.language.syntax import ClauseError, find_nearest, span_of
+from motet.errors import find_nearest
+from motet.language.syntax import ClauseError, span_of
 from motet.model.span import Span
 from motet.model.window import UNITS
 

@@ -88,38 +88,38 @@ class _ExpressionReader:
             case "inverse":
                 return ex.Inverse(self.read(below[0]), span=span)
             case "comparisons":
-                return self._comparisons(below, span)
+                return self._read_comparisons(below, span)
             case "is_null" | "is_not_null":
                 return ex.IsNull(self.read(below[0]), tree.data == "is_not_null", span=span)
             case "in_options" | "not_in_options":
-                options = tuple(_option(option) for option in subtrees(below[1]))
+                options = tuple(_read_option(option) for option in subtrees(below[1]))
                 return ex.Membership(self.read(below[0]), options, tree.data == "not_in_options", span=span)
             case "like" | "not_like":
                 return ex.Like(self.read(below[0]), str(tree.children[-1]), tree.data == "not_like", span=span)
             case "in_range" | "not_in_range":
-                inside = self._range(below, span)
+                inside = self._read_range(below, span)
                 return inside if tree.data == "in_range" else ex.Inverse(inside, span=span)
             case "arithmetic":
                 return ex.Arithmetic(str(tree.children[1]), self.read(below[0]), self.read(below[1]), span=span)
             case "negative":
-                return self._negative(below[0], span)
+                return self._read_negative(below[0], span)
             case "literal" | "typed_literal":
-                return _literal(tree)
+                return _read_literal(tree)
             case "quantity" | "interval":
-                return _duration(tree, span)
+                return _read_duration(tree, span)
             case "call_distinct":
                 raise ClauseError("DISTINCT is for aggregates of RETURN", span, "as in RETURN COUNT(DISTINCT user)")
             case "unquoted":
                 return ex.Literal(str(tree.children[0]), unquoted=True, span=span)
             case "name":
-                return self._column(str(tree.children[0]), span)
+                return self._read_column(str(tree.children[0]), span)
             case "attribute":
-                return self._attribute(*split_path(tree), ex.At.EACH, span)
+                return self._read_attribute(*split_path(tree), ex.At.EACH, span)
             case "call_attribute":
                 fields = [token for token in tree.children[1:] if isinstance(token, Token) and token.type == "NAME"]
                 return self._read_selection(below[0], ".".join(fields), span)
             case "call":
-                return self._call(tree, span)
+                return self._read_call(tree, span)
             case "call_all":
                 raise _refuse_star(tree, span)
             case _:
@@ -129,7 +129,7 @@ class _ExpressionReader:
                     "compare the attributes instead, as in a.vehicle = b.vehicle",
                 )
 
-    def _comparisons(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
+    def _read_comparisons(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
         """Read one comparison, or a chain `a = b = c` as the conjunction it stands for."""
         signs = below[1::2]
         operators = [_COMPARATORS[token_of(sign).type] for sign in signs]
@@ -152,27 +152,27 @@ class _ExpressionReader:
         kinds = [side.data for side in sides]
         if sorted(kinds) != ["attribute", "name"]:
             return sides
-        return [_unquote(side) if side.data == "name" else side for side in sides]
+        return [Tree("unquoted", side.children, side.meta) if side.data == "name" else side for side in sides]
 
-    def _range(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
+    def _read_range(self, below: list[Tree[Token]], span: Span) -> ex.Expression:
         operand, low, high = (self.read(part) for part in below)
         limits = (ex.Comparison(">=", operand, low, span=span), ex.Comparison("<=", operand, high, span=span))
         return ex.Logical("AND", limits, span=span)
 
-    def _negative(self, tree: Tree[Token], span: Span) -> ex.Expression:
+    def _read_negative(self, tree: Tree[Token], span: Span) -> ex.Expression:
         operand = self.read(tree)
         match operand:
             case ex.Literal(int() | float() as value) if tree.data == "literal" and not isinstance(value, bool):
                 return ex.Literal(-value, span=span)
         return ex.Negative(operand, span=span)
 
-    def _column(self, name: str, span: Span) -> ex.Expression:
+    def _read_column(self, name: str, span: Span) -> ex.Expression:
         if not self.bare:
             hint = f"write the variable first, as in E.{name}; [{name}] makes all events of a match agree"
             raise ClauseError(f"'{name}' does not say which event it is about", span, hint)
         return ex.Attribute("", name, span=span)
 
-    def _attribute(self, variable: str, name: str, at: ex.At, span: Span) -> ex.Attribute:
+    def _read_attribute(self, variable: str, name: str, at: ex.At, span: Span) -> ex.Attribute:
         if self.bare and at is ex.At.EACH:  # a field of a struct
             return ex.Attribute("", f"{variable}.{name}", span=span)
         return ex.Attribute(variable, name, at, span=span)
@@ -182,11 +182,11 @@ class _ExpressionReader:
         function = str(call.children[0]).upper()
         match subtrees(call):
             case [Tree(data="name", children=[variable])] if function in _SELECTORS:
-                return self._attribute(str(variable), name, _SELECTORS[function], span)
+                return self._read_attribute(str(variable), name, _SELECTORS[function], span)
         hint = "as in NEXT(b).price, FIRST(b).price or LAST(b).price"
         raise ClauseError(f"{function}(...) has no attribute '{name}'", span_of(call), hint)
 
-    def _call(self, tree: Tree[Token], span: Span) -> ex.Expression:
+    def _read_call(self, tree: Tree[Token], span: Span) -> ex.Expression:
         word = token_of(tree)
         function = word.upper()
         if function in _SELECTORS:
@@ -195,7 +195,7 @@ class _ExpressionReader:
                 raise ClauseError(
                     f"{function}({variable}) needs an attribute", span, f"as in {function}({variable}).price"
                 )
-            return self._attribute(variable, name, _SELECTORS[function], span)
+            return self._read_attribute(variable, name, _SELECTORS[function], span)
         if function in KLEENE_FUNCTIONS and not self.bare:
             variable, name = _read_argument(tree, function)
             return ex.KleeneAggregate(function, variable, name, span=span)
@@ -204,11 +204,11 @@ class _ExpressionReader:
                 f"{function} cannot be used here", span_of(word), "it is an aggregate over all matches, for RETURN"
             )
         if function not in ex.FUNCTIONS:
-            raise _unknown_function(word)
+            raise _refuse_function(word)
         return ex.Call(function, tuple(self.read(argument) for argument in subtrees(tree)), span=span)
 
 
-def _unknown_function(word: Token) -> ClauseError:
+def _refuse_function(word: Token) -> ClauseError:
     known = [*ex.FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS]
     return ClauseError(f"unknown function '{word}'", span_of(word), did_you_mean(word, known))
 
@@ -221,7 +221,7 @@ def _refuse_star(tree: Tree[Token], span: Span) -> ClauseError:
             return ClauseError("COUNT(*) counts matches: it stands alone in RETURN", span, hint)
         case function if function in (*ex.FUNCTIONS, *AGGREGATE_FUNCTIONS, *_SELECTORS):
             return ClauseError(f"{function}(*) means nothing", span, f"name an attribute: {function}(E.attribute)")
-    return _unknown_function(word)
+    return _refuse_function(word)
 
 
 class _HavingReader(_ExpressionReader):
@@ -242,7 +242,7 @@ class _HavingReader(_ExpressionReader):
         raise ClauseError("HAVING speaks of columns of the result, and this is none", wanted.span, hint)
 
 
-def _duration(tree: Tree[Token], span: Span) -> ex.Literal:
+def _read_duration(tree: Tree[Token], span: Span) -> ex.Literal:
     length = read_length(tree)
     if length.measure == EVENTS:
         raise ClauseError("a duration cannot be counted in EVENTS", span, "as in 5 min")
@@ -252,25 +252,21 @@ def _duration(tree: Tree[Token], span: Span) -> ex.Literal:
         raise ClauseError("this duration is too long", span, "as in 5 min") from None
 
 
-def _unquote(tree: Tree[Token]) -> Tree[Token]:
-    return Tree("unquoted", tree.children, tree.meta)
-
-
-def _option(tree: Tree[Token]) -> ex.Literal:
+def _read_option(tree: Tree[Token]) -> ex.Literal:
     if tree.data == "negative_option":
-        return ex.Literal(-_number(token_of(tree, 1)), span=span_of(tree))
+        return ex.Literal(-_read_number(token_of(tree, 1)), span=span_of(tree))
     (option,) = subtrees(tree)
-    return _duration(option, span_of(option)) if option.data in ("quantity", "interval") else _literal(option)
+    return _read_duration(option, span_of(option)) if option.data in ("quantity", "interval") else _read_literal(option)
 
 
-def _literal(tree: Tree[Token]) -> ex.Literal:
+def _read_literal(tree: Tree[Token]) -> ex.Literal:
     span = span_of(tree)
     if tree.data == "typed_literal":
-        return ex.Literal(_timestamp(token_of(tree), str(tree.children[1]), span), span=span)
+        return ex.Literal(_read_timestamp(token_of(tree), str(tree.children[1]), span), span=span)
     token = token_of(tree)
     match token.type:
         case "NUMBER":
-            return ex.Literal(_number(token), span=span)
+            return ex.Literal(_read_number(token), span=span)
         case "STRING":
             return ex.Literal(str(token), span=span)
         case "NULL":
@@ -279,13 +275,13 @@ def _literal(tree: Tree[Token]) -> ex.Literal:
             return ex.Literal(token.type == "TRUE", span=span)
 
 
-def _number(token: Token) -> int | float:
+def _read_number(token: Token) -> int | float:
     if len(token) > _MAX_DIGITS:
         raise ClauseError(f"this number has {len(token):,} digits", span_of(token), f"at most {_MAX_DIGITS} are read")
     return int(token) if token.isdecimal() else float(token)
 
 
-def _timestamp(word: Token, text: str, span: Span) -> dt.datetime:
+def _read_timestamp(word: Token, text: str, span: Span) -> dt.datetime:
     if word.upper() not in ("TIMESTAMP", "DATE"):
         hint = did_you_mean(word, ["TIMESTAMP", "AND", "OR", "LIKE"])
         raise ClauseError(f"unexpected text after '{word}'", span, hint)

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 # Words that open a clause -> the clause.
-CLAUSES = {
-    "return": "RETURN",
-    "pattern": "PATTERN",
-    "where": "WHERE",
-    "within": "WITHIN",
-    "window": "WITHIN",
-    "slide": "SLIDE",
-    "having": "HAVING",
-    "agg": "AGG",
-}
+CLAUSES = {word: word.upper() for word in ("return", "pattern", "where", "within", "slide", "having", "agg")}
+CLAUSES["window"] = "WITHIN"
 CLAUSE_TYPES = frozenset({*CLAUSES.values(), "GROUP_BY", "POLICY", "SKIP_TILL", "AFTER_MATCH", "AFTER_SKIP"})
 OPERATORS = frozenset({"and", "or", "not", "as", "is", "null", "in", "like", "between", "true", "false"})
 PATTERN_OPERATORS = ("SEQ", "AND", "OR", "NEG", "NOT", "CONJ", "DISJ", "KL")

@@ -283,8 +283,7 @@ class _Reader:
                 place = span_of(statement.name or statement.opening)
                 self._report("this query has no PATTERN", place, "as in PATTERN SEQ(A, B)")
             return None
-        tree = self._parse("pattern", clause)
-        return None if tree is None else self._try(clause, read_pattern, tree)
+        return self._read("pattern", clause, read_pattern)
 
     def _read_frame(self, name: str, statement: Statement) -> _Frame:
         """Read all clauses but PATTERN."""
@@ -308,10 +307,7 @@ class _Reader:
         return _Frame(query, frozenset(self.broken), frozenset(paths))
 
     def _read_names(self, clause: Clause | None) -> dict[str, Span]:
-        tree = self._parse("names", clause)
-        if tree is None or clause is None:
-            return {}
-        return self._try(clause, read_names, tree) or {}
+        return self._read("names", clause, read_names) or {}
 
     def _read_where(self, clause: Clause | None) -> tuple[tuple[Expression, ...], dict[str, Span]]:
         """Read the conditions of WHERE, and the attributes of its `[attr]` with their places."""
@@ -373,10 +369,7 @@ class _Reader:
             self._report(f"unexpected '{clause.body[0]}' after {clause.opening}", span_of(clause.body[0]), hint)
 
     def _read_having(self, clause: Clause | None, returns: tuple[ReturnItem, ...]) -> Expression | None:
-        tree = self._parse("condition", clause)
-        if tree is None or clause is None:
-            return None
-        return self._try(clause, read_having, subtrees(tree)[0], returns)
+        return self._read("condition", clause, lambda tree: read_having(subtrees(tree)[0], returns))
 
     def _parse(self, start: str, clause: Clause | None) -> Tree[Token] | None:
         """Parse a clause into its syntax tree, where there is one and it can be read."""
@@ -384,6 +377,11 @@ class _Reader:
             return None
         tokens = [_retype_as_name(token) for token in clause.body] if start == "pattern" else clause.body
         return self._try(clause, parse_clause, start, tokens, clause.title, clause.opening)
+
+    def _read(self, start: str, clause: Clause | None, read: Callable[[Tree[Token]], Result]) -> Result | None:
+        """Return what a clause says, where there is one and it can be read."""
+        tree = self._parse(start, clause)
+        return None if tree is None or clause is None else self._try(clause, read, tree)
 
     def _try(self, clause: Clause, action: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result | None:
         """Return what an action gives; where it fails, report that and return None."""

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from lark import Token, Tree
 
+from motet.errors import find_nearest
 from motet.language.keywords import PATTERN_OPERATORS
-from motet.language.syntax import ClauseError, check_depth, find_nearest, span_of, subtrees, token_of
+from motet.language.syntax import ClauseError, check_depth, span_of, subtrees, token_of
 from motet.model.pattern import And, Event, Neg, Not, Or, Pattern, Repeat, Seq, children
 from motet.model.span import Span
 
@@ -21,8 +22,8 @@ _OPERATIONS: dict[str, Callable[[tuple[Pattern, ...], Span], Pattern]] = {
     "KL": lambda parts, span: Repeat(_as_sequence(parts, span), 1, None, span=span),
     "NEG": lambda parts, span: Neg(_require_event(parts, "NEG", span), span=span),
 }
-# The sign that may stand between operands in place of a comma.
 _MAX_DIGITS = 18  # of the bounds of a repetition
+# The sign that may stand between operands in place of a comma.
 _SIGNS = {"AND": "AMP", "CONJ": "AMP", "OR": "BAR", "DISJ": "BAR"}
 
 
@@ -77,23 +78,12 @@ def _apply_suffix(pattern: Pattern, suffix: Tree[Token]) -> Pattern:
     numbers = [_read_count(token) for token in suffix.children if isinstance(token, Token) and token.type == "NUMBER"]
     start, end = pattern.span, span_of(suffix)
     span = end if start is None else Span(start.start, end.end, start.line, start.column)
-    low: int
-    high: int | None
-    match suffix.data:
-        case "plus":
-            low, high = 1, None
-        case "star":
-            low, high = 0, None
-        case "optional":
-            low, high = 0, 1
-        case "exactly":
-            low, high = numbers[0], numbers[0]
-        case "at_least":
-            low, high = numbers[0], None
-        case "at_most":
-            low, high = 0, numbers[0]
-        case _:
-            low, high = numbers[0], numbers[1]
+    first, last = (numbers[0], numbers[-1]) if numbers else (0, 0)
+    bounds: dict[str, tuple[int, int | None]] = {
+        "plus": (1, None), "star": (0, None), "optional": (0, 1), "exactly": (first, first),
+        "at_least": (first, None), "at_most": (0, first), "between": (first, last),
+    }  # fmt: skip
+    low, high = bounds[suffix.data]
     return Repeat(pattern, low, high, span=span)
 
 

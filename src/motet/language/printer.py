@@ -1,10 +1,11 @@
-"""Writes workloads, queries, patterns and expressions as canonical text, which parses back to an equal model."""
+"""Writes queries and what they consist of as canonical text, which parses back to an equal model, and as HTML."""
 
 from __future__ import annotations
 
 import datetime as dt
 import re
 from collections.abc import Iterable
+from html import escape
 
 from motet.language.keywords import RESERVED
 from motet.model import expression as ex
@@ -28,6 +29,11 @@ _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _PRINTED_UNITS = ("day", "h", "min", "s", "ms", "us")
 _ESCAPED = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
+# How a notebook shows queries.
+MOST_OPEN = 3  # queries that are shown open
+MOST_QUERIES = 50
+TEXT = "margin: 0.2em 0 0.6em; padding: 0.6em 0.9em; border-left: 3px solid #8888; overflow: auto; text-align: left"
+
 # How tightly each kind of expression binds; an operand that binds less than its place asks for is put in brackets.
 _OR, _AND, _NOT, _PREDICATE, _SUM, _PRODUCT, _UNARY, _ATOM = range(8)
 
@@ -48,11 +54,11 @@ def _clause_lines(query: Query) -> Iterable[str]:
     yield f"PATTERN {pattern_text(query.pattern)}"
     conditions = [_text_at(condition, _NOT) for condition in query.conditions]
     if query.equivalence:
-        conditions.insert(0, f"[{_names(query.equivalence)}]")
+        conditions.insert(0, f"[{_format_names(query.equivalence)}]")
     if conditions:
         yield f"WHERE {' AND '.join(conditions)}"
     if query.group_by:
-        yield f"GROUP BY {_names(query.group_by)}"
+        yield f"GROUP BY {_format_names(query.group_by)}"
     if query.having is not None:
         yield f"HAVING {expression_text(query.having)}"
     if query.window is not None:
@@ -73,7 +79,7 @@ def name_text(name: str) -> str:
     return f'"{doubled}"'
 
 
-def _names(names: Iterable[str]) -> str:
+def _format_names(names: Iterable[str]) -> str:
     return ", ".join(map(name_text, names))
 
 
@@ -86,14 +92,14 @@ def pattern_text(pattern: Pattern) -> str:
             return f"{type(pattern).__name__.upper()}({', '.join(map(pattern_text, parts))})"
         case Repeat(part, low, high):
             inner = pattern_text(part)
-            return f"{f'({inner})' if isinstance(part, Not) else inner}{_repetition(low, high)}"
+            return f"{f'({inner})' if isinstance(part, Not) else inner}{_format_repetition(low, high)}"
         case Not(event):
             return f"NOT {pattern_text(event)}"
         case Neg(event):
             return f"NEG({pattern_text(event)})"
 
 
-def _repetition(low: int, high: int | None) -> str:
+def _format_repetition(low: int, high: int | None) -> str:
     match low, high:
         case 1, None:
             return "+"
@@ -112,11 +118,11 @@ def window_text(window: Window) -> str:
         case CountWindow(size):
             return f"WITHIN {size} EVENTS"
         case TimeWindow(size, slide, ticks):
-            within = f"WITHIN {_length(size, ticks)}"
-            return within if slide is None else f"{within} SLIDE {_length(slide, ticks)}"
+            within = f"WITHIN {_format_length(size, ticks)}"
+            return within if slide is None else f"{within} SLIDE {_format_length(slide, ticks)}"
 
 
-def _length(amount: int, ticks: bool) -> str:
+def _format_length(amount: int, ticks: bool) -> str:
     if ticks:
         return str(amount)
     unit = next(unit for unit in _PRINTED_UNITS if amount % UNITS[unit] == 0)
@@ -133,7 +139,7 @@ def _item_text(item: ReturnItem) -> str:
             return _with_alias(name_text(name), alias)
         case Aggregate(function, variable, name, alias, distinct=distinct):
             path = "*" if name is None else name_text(name)
-            path = path if variable is None else _path(variable, name)
+            path = path if variable is None else _format_path(variable, name)
             return _with_alias(f"{function}({'DISTINCT ' if distinct else ''}{path})", alias)
         case Computed(expression, alias):
             text = expression_text(expression)
@@ -146,7 +152,7 @@ def _with_alias(text: str, alias: str | None) -> str:
     return text if alias is None else f"{text} AS {name_text(alias)}"
 
 
-def _path(variable: str, name: str | None) -> str:
+def _format_path(variable: str, name: str | None) -> str:
     """Return an attribute of a variable as it stands in text, with fields of structs after further dots."""
     return name_text(variable) if name is None else f"{name_text(variable)}.{_quote_path(name)}"
 
@@ -175,11 +181,11 @@ def _print_expression(expression: ex.Expression) -> tuple[int, str]:
         case ex.Attribute("", name):
             return _ATOM, name_text(name)
         case ex.Attribute(variable, name, ex.At.EACH):
-            return _ATOM, _path(variable, name)
+            return _ATOM, _format_path(variable, name)
         case ex.Attribute(variable, name, at):
             return _ATOM, f"{at.upper()}({name_text(variable)}).{_quote_path(name)}"
         case ex.KleeneAggregate(function, variable, name):
-            return _ATOM, f"{function}({_path(variable, name)})"
+            return _ATOM, f"{function}({_format_path(variable, name)})"
         case ex.Call(function, arguments):
             return _ATOM, f"{function}({', '.join(map(expression_text, arguments))})"
         case ex.Negative(operand):
@@ -214,7 +220,7 @@ def _literal_text(value: int | float | str | bool | dt.datetime | dt.timedelta |
         case str():
             return _string_text(value)
         case dt.timedelta():
-            return _length(value // dt.timedelta(microseconds=1), ticks=False)
+            return _format_length(value // dt.timedelta(microseconds=1), ticks=False)
         case dt.datetime():
             return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
         case float():
@@ -236,3 +242,28 @@ def _escape(character: str) -> str:
     if character.isprintable() or ord(character) > 0xFFFF:
         return character
     return f"\\u{ord(character):04x}"
+
+
+def query_html(query: Query) -> str:
+    """Format the text of a query."""
+    return f'<pre style="{TEXT}">{escape(to_text(query).rstrip())}</pre>'
+
+
+def workload_html(workload: Workload) -> str:
+    """Format the queries of a workload, by name and pattern; the text of each unfolds."""
+    queries = workload.queries
+    parts = [f"<p><b>{len(queries):,} {'query' if len(queries) == 1 else 'queries'}</b></p>"]
+    parts += [f'<pre style="{TEXT}">{escape(to_text(each).rstrip())}</pre>' for each in workload.definitions]
+    is_open = " open" if len(queries) <= MOST_OPEN else ""
+    for query in queries[:MOST_QUERIES]:
+        head = f"<b>{escape(query.name)}</b> <code>{escape(pattern_text(query.pattern))}</code>"
+        parts.append(f"<details{is_open}><summary>{head}</summary>{query_html(query)}</details>")
+    if len(queries) > MOST_QUERIES:
+        parts.append(f"<p>... and {len(queries) - MOST_QUERIES:,} more</p>")
+    return "".join(parts)
+
+
+def show_in_notebooks() -> None:
+    """Give queries and workloads their HTML form for notebooks: the model itself knows nothing of text."""
+    for kind, show in ((Query, query_html), (Workload, workload_html)):
+        setattr(kind, "_repr_html_", show)  # noqa: B010

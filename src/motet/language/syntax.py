@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +13,7 @@ from typing import TypeVar, cast
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedToken
 
-from motet.errors import Diagnostic
+from motet.errors import Diagnostic, find_nearest
 from motet.model.span import Span
 
 Node = TypeVar("Node")
@@ -76,13 +75,6 @@ def span_between(first: Token, last: Token) -> Span:
     """Return the stretch from the start of one token to the end of another."""
     start, end = span_of(first), span_of(last)
     return Span(start.start, end.end, start.line, start.column)
-
-
-def find_nearest(word: str, known: Iterable[str], cutoff: float = 0.7) -> str | None:
-    """Find the known word that a misspelt one is close to, if any."""
-    lowered = {choice.lower(): choice for choice in known}
-    close = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
-    return lowered[close[0]] if close else None
 
 
 def check_depth(node: Node, below: Callable[[Node], Iterable[Node]], span: Span) -> Node:
@@ -169,22 +161,10 @@ _EXPRESSION_GROUPS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"IS", "IN", "LIKE", "BETWEEN", "NOT"}), "IS, IN, LIKE or BETWEEN"),
 )
 _TERMINALS = {
-    "NAME": "a name",
-    "NUMBER": "a number",
-    "STRING": "a text in single quotes",
-    "COMMA": "','",
-    "DOT": "'.'",
-    "LPAR": "'('",
-    "RPAR": "')'",
-    "LSQB": "'['",
-    "RSQB": "']'",
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "PLUS": "'+'",
-    "MINUS": "'-'",
-    "STAR": "'*'",
-    "$END": "the end of the clause",
-}
+    "NAME": "a name", "NUMBER": "a number", "STRING": "a text in single quotes", "$END": "the end of the clause",
+    "COMMA": "','", "DOT": "'.'", "LPAR": "'('", "RPAR": "')'", "LSQB": "'['", "RSQB": "']'", "LBRACE": "'{'",
+    "RBRACE": "'}'", "PLUS": "'+'", "MINUS": "'-'", "STAR": "'*'",
+}  # fmt: skip
 _HINTS = {
     ("pattern", "STRING"): "a name is quoted with double quotes or backticks",
     ("pattern", "EQ"): "conditions go into WHERE",

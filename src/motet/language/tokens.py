@@ -9,9 +9,9 @@ from typing import cast
 
 from lark import Token
 
-from motet.errors import Diagnostic
+from motet.errors import Diagnostic, find_nearest
 from motet.language.keywords import CLAUSE_TYPES, CLAUSES, OPERATORS, PATTERN_OPERATORS
-from motet.language.syntax import find_nearest, grammar, span_between, span_of
+from motet.language.syntax import grammar, span_between, span_of
 from motet.model.span import Span
 from motet.model.window import UNITS
 
@@ -53,11 +53,9 @@ def _find_long_clause(text: str) -> Diagnostic | None:
     starts = [(0, 0), *(found.span() for found in _CLAUSE_WORDS.finditer(text))]
     for (start, end), (following, _) in pairwise([*starts, (len(text), 0)]):
         if following - start > _MAX_LETTERS:
-            place = Span(start, max(end, start + 1), text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
-            message = (
-                f"{text[start:end].upper() or 'what is before the first clause'} has {following - start:,} letters"
-            )
-            return Diagnostic(message, place, hint=f"at most {_MAX_LETTERS:,} are read")
+            clause = text[start:end].upper() or "what is before the first clause"
+            message = f"{clause} has {following - start:,} letters"
+            return Diagnostic(message, Span.of(text, start, end), hint=f"at most {_MAX_LETTERS:,} are read")
     return None
 
 

@@ -137,13 +137,7 @@ Expression = (
 
 # name -> fewest and most arguments
 FUNCTIONS: dict[str, tuple[int, int]] = {
-    "ABS": (1, 1),
-    "FLOOR": (1, 1),
-    "CEIL": (1, 1),
-    "SQRT": (1, 1),
-    "LOWER": (1, 1),
-    "UPPER": (1, 1),
-    "LENGTH": (1, 1),
+    **dict.fromkeys(("ABS", "FLOOR", "CEIL", "SQRT", "LOWER", "UPPER", "LENGTH"), (1, 1)),
     "COALESCE": (1, 16),
 }
 

@@ -23,15 +23,22 @@ NUMERIC: frozenset[str | None] = frozenset({"integer", "ticks", "number"})
 _WHOLE: frozenset[str | None] = frozenset({"integer", "ticks"})
 _ORDERED: frozenset[str | None] = NUMERIC | {"text", "time"}
 _PHRASES = {
-    "integer": "a number",
-    "ticks": "a number",
-    "number": "a number",
+    **dict.fromkeys(("integer", "ticks", "number"), "a number"),
     "text": "a text",
     "boolean": "true or false",
     "time": "a timestamp",
     "duration": "a duration",
     "other": "a value of another kind",
 }
+_LITERAL_KINDS: tuple[tuple[type, Kind], ...] = (
+    (bool, "boolean"), (int, "integer"), (float, "number"), (str, "text"), (dt.datetime, "time"),
+    (dt.timedelta, "duration"),
+)  # fmt: skip
+# Functions that always give the same kind.
+_CALL_KINDS: dict[str, Kind] = {
+    "FLOOR": "integer", "CEIL": "integer", "LENGTH": "integer", "MICROSECONDS": "integer", "SQRT": "number",
+    "LOWER": "text", "UPPER": "text", "DURATION": "duration", "TIMESTAMP": "time",
+}  # fmt: skip
 _TEXT_FUNCTIONS = ("LOWER", "UPPER", "LENGTH")
 _SUM_FUNCTIONS = ("SUM", "AVG", "VAR", "STDDEV")
 
@@ -50,7 +57,7 @@ def infer_kind(expression: ex.Expression, columns: Columns = None) -> Kind | Non
     """Infer the kind of value an expression has; None where that is not known (NULL, or no columns given)."""
     match expression:
         case ex.Literal(value):
-            return _infer_literal_kind(value)
+            return next((kind for type, kind in _LITERAL_KINDS if isinstance(value, type)), None)
         case ex.Attribute(_, name):
             return _look_up_column_kind(name, columns)
         case ex.KleeneAggregate(function, _, name):
@@ -147,44 +154,16 @@ def find_misfits(expression: ex.Expression, columns: Columns = None) -> Iterator
             yield from _find_call_misfits(expression, columns)
 
 
-def _infer_literal_kind(value: object) -> Kind | None:
-    match value:
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "text"
-        case dt.datetime():
-            return "time"
-        case dt.timedelta():
-            return "duration"
-    return None
-
-
 def _look_up_column_kind(name: str, columns: Columns) -> Kind | None:
     kind = None if columns is None else columns.get(name)
     return typing.cast("Kind | None", kind)
 
 
 def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None:
-    match function:
-        case "FLOOR" | "CEIL" | "LENGTH":
-            return "integer"
-        case "SQRT":
-            return "number"
-        case "LOWER" | "UPPER":
-            return "text"
-        case "ABS":
-            return _infer_signed_kind(arguments[0]) if len(arguments) == 1 else "number"
-        case "MICROSECONDS":
-            return "integer"
-        case "DURATION":
-            return "duration"
-        case "TIMESTAMP":
-            return "time"
+    if function in _CALL_KINDS:
+        return _CALL_KINDS[function]
+    if function == "ABS":
+        return _infer_signed_kind(arguments[0]) if len(arguments) == 1 else "number"
     known = {kind for kind in arguments if kind is not None}
     if "ticks" in known and known <= {"ticks", "integer", "duration"}:
         return "ticks"
@@ -194,10 +173,7 @@ def _infer_call_kind(function: str, arguments: list[Kind | None]) -> Kind | None
 
 
 def _check_operands(
-    wanted: typing.Collection[str | None],
-    rule: str,
-    parts: tuple[ex.Expression, ...],
-    columns: Columns,
+    wanted: typing.Collection[str | None], rule: str, parts: tuple[ex.Expression, ...], columns: Columns
 ) -> Iterator[Misfit]:
     for part in parts:
         kind = infer_kind(part, columns)

@@ -14,6 +14,11 @@ class Span:
     line: int
     column: int
 
+    @staticmethod
+    def of(text: str, start: int, end: int) -> Span:
+        """Return the stretch between two offsets of a text, of at least one character."""
+        return Span(start, max(start + 1, end), text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+
 
 @dataclass(frozen=True, slots=True)
 class QueryNode:

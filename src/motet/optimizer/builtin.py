@@ -80,11 +80,7 @@ class Gloria(SharingOptimizer):
         )
 
     def reweigh(
-        self,
-        plan: SharingReport,
-        queries: Sequence[CompiledQuery],
-        known: Statistics | None,
-        options: SearchOptions,
+        self, plan: SharingReport, queries: Sequence[CompiledQuery], known: Statistics | None, options: SearchOptions
     ) -> SharingReport:
         from motet.optimizer.gloria import gloria
 
@@ -135,13 +131,25 @@ class Multitree(JoinOptimizer):
     max_patterns: int = 2
     local_search: Callable[..., Any] | None = None
 
-    def optimize(self, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
-        return self._search(queries, known, options)
+    def optimize(
+        self,
+        queries: Sequence[JoinSpec],
+        known: Rates,
+        options: SearchOptions,
+        start: Mapping[JoinSpec, JoinTree] = MappingProxyType({}),
+    ) -> JoinPlan:
+        from motet.optimizer.multitree import multitree
+
+        own = multitree.MultitreeOptions(
+            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start
+        )
+        if self.local_search is not None:
+            own = replace(own, search=self.local_search)
+        return make_join_plan(multitree.optimize(queries, known, own).plan_trees, self.name, known)
 
     def reweigh(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
-        if plan.method != self.name:
-            return self.optimize(queries, known, options)
-        return self._search(queries, known, options, select_join_trees(plan.trees))
+        start = select_join_trees(plan.trees) if plan.method == self.name else {}
+        return self.optimize(queries, known, options, start)
 
     def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
         from motet.optimizer.multitree.graph import PatternIndex
@@ -155,22 +163,6 @@ class Multitree(JoinOptimizer):
         index = plan.index if isinstance(plan.index, PatternIndex) else PatternIndex()
         placed = place_patterns([spec for spec in queries if spec not in scanned], joined, known, index)
         return replace(make_join_plan({**placed, **scanned}, self.name, known), index=index)
-
-    def _search(
-        self,
-        specs: Sequence[JoinSpec],
-        rates: Rates,
-        options: SearchOptions,
-        start: Mapping[JoinSpec, JoinTree] = MappingProxyType({}),
-    ) -> JoinPlan:
-        from motet.optimizer.multitree import multitree
-
-        own = multitree.MultitreeOptions(
-            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start
-        )
-        if self.local_search is not None:
-            own = replace(own, search=self.local_search)
-        return make_join_plan(multitree.optimize(specs, rates, own).plan_trees, self.name, rates)
 
 
 def _choose_defaults(specs: Sequence[JoinSpec], rates: Rates) -> Mapping[JoinSpec, PlanTree]:
@@ -254,11 +246,7 @@ register(
     "sub-queries that several patterns have in common computed once, chosen as a Steiner tree",
     joins=Motto("motto"),
 )
-register(
-    "motto-merge",
-    "as motto, with nothing but whole queries inside others",
-    joins=Motto("motto-merge"),
-)
+register("motto-merge", "as motto, with nothing but whole queries inside others", joins=Motto("motto-merge"))
 register(
     "multitree",
     "join trees of all patterns by local search, equal subtrees computed once",

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from motet.plans.detect.build import JoinSpec, JoinTree, PlanTree, default_tree
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.estimates import estimate_tree_cost
-
-
-class JoinReport(Protocol):
-    """How join trees were found. `family` says how the report is shown (`motet.explain`)."""
-
-    @property
-    def family(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +24,7 @@ class JoinPlan:
     method: str
     considered: Mapping[str, float] = field(default_factory=dict)
     rates: Rates = field(default_factory=Rates)
-    report: JoinReport | None = None
+    report: object = None
     index: object | None = field(default=None, compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -47,9 +40,7 @@ class JoinPlan:
         return self.considered[self.method]
 
 
-def make_join_plan(
-    trees: Mapping[JoinSpec, PlanTree], method: str, rates: Rates, report: JoinReport | None = None
-) -> JoinPlan:
+def make_join_plan(trees: Mapping[JoinSpec, PlanTree], method: str, rates: Rates, report: object = None) -> JoinPlan:
     """Return a plan of these trees with its estimated cost."""
     return JoinPlan(trees, method, {method: estimate_tree_cost(trees, rates)}, rates, report)
 

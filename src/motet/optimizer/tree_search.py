@@ -75,7 +75,7 @@ def find_cheapest_tree(
         if chosen & (chosen - 1) == 0:
             continue
         lowest, at = -1.0, 0
-        for part in _splits(chosen, orders_only, first):
+        for part in _list_splits(chosen, orders_only, first):
             rest = chosen ^ part
             found = cost[part] + cost[rest] + join_cost(items[rest], items[part])
             if lowest < 0 or found < lowest:
@@ -90,7 +90,7 @@ def find_cheapest_tree(
     return cost[-1], tree(len(items) - 1)
 
 
-def _splits(chosen: int, orders_only: bool, first: int | None) -> Iterator[int]:
+def _list_splits(chosen: int, orders_only: bool, first: int | None) -> Iterator[int]:
     """Yield one side of each split of a set of inputs: all sides without the last of them, or single inputs."""
     if orders_only:
         yield from (1 << at for at in items_of(chosen) if at != first)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator as op
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +20,9 @@ from motet.reference.aggregates import aggregate
 
 MICROSECOND = dt.timedelta(microseconds=1)
 SMALLEST, LARGEST = -(2**63), 2**63 - 1
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "=": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,23 +187,12 @@ def compare(operator: str, left: Any, right: Any) -> bool | None:
         raise RunError(f"a {kind(left)} cannot be compared with a {kind(right)}: {left!r} {operator} {right!r}")
     if isinstance(left, float) != isinstance(right, float) and kind(left) == "number":
         left, right = float(left), float(right)
+    if operator not in COMPARISONS:
+        raise RunError(f"unknown comparison {operator!r}")
     try:
-        match operator:
-            case "=":
-                return bool(left == right)
-            case "!=":
-                return bool(left != right)
-            case "<":
-                return bool(left < right)
-            case "<=":
-                return bool(left <= right)
-            case ">":
-                return bool(left > right)
-            case ">=":
-                return bool(left >= right)
+        return bool(COMPARISONS[operator](left, right))
     except TypeError:
         raise RunError(f"a {kind(left)} has no order: {left!r} {operator} {right!r}") from None
-    raise RunError(f"unknown comparison {operator!r}")
 
 
 def conjunction(values: Sequence[Any]) -> bool | None:

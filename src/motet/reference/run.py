@@ -22,13 +22,7 @@ from motet.model.query import AfterMatch, Computed, Policy, Query, Workload
 from motet.model.window import CountWindow, TimeWindow, Window
 from motet.reference import windows
 from motet.reference.conditions import Bindings, OracleConditions, holds, holds_for, sort_conditions
-from motet.reference.expressions import (
-    EvaluationScope,
-    Occurrence,
-    count_units,
-    evaluate_expression,
-    normalize_value,
-)
+from motet.reference.expressions import EvaluationScope, Occurrence, count_units, evaluate_expression, normalize_value
 from motet.reference.matches import DEFAULT_LIMIT, Candidate, Fragment, Guard, find_matches
 from motet.reference.positions import (
     ExpandedPattern,

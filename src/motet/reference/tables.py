@@ -12,15 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from motet.errors import DataError, did_you_mean
-from motet.model.expression import (
-    Arithmetic,
-    Attribute,
-    Call,
-    Expression,
-    KleeneAggregate,
-    Literal,
-    Negative,
-)
+from motet.model.expression import Arithmetic, Attribute, Call, Expression, KleeneAggregate, Literal, Negative
 from motet.model.query import Aggregate, AllVariables, Computed, GroupKey, Query, Variable, Workload
 from motet.reference.matches import DEFAULT_LIMIT
 from motet.reference.positions import expand_pattern, max_bindings
@@ -68,9 +60,7 @@ def find_undefined(workload: Workload) -> set[str]:
 
 
 def simplify_table(table: pa.Table) -> pa.Table:
-    """Convert a table to one that plain Python can hold: no dictionaries, one type of text, and times of microseconds,
-    rounded down.
-    """
+    """Convert a table for plain Python: no dictionaries, one type of text, and times of microseconds, rounded down."""
 
     def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
         values = values.cast(simplify_type(values.type))

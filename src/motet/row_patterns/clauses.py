@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from motet.row_patterns.patterns import PatternParser, RowPattern, RowVariable, has_exclusion, list_variables
-from motet.row_patterns.tokens import SqlText
+from motet.row_patterns.tokens import SqlText, TokenReader
 
 Empty = Literal["show", "omit", "unmatched"]
 Skip = Literal["past last", "to next", "to first", "to last"]
@@ -71,19 +71,14 @@ class MatchClause:
 
 
 _CLAUSES = (
-    "PARTITION",
-    "ORDER",
-    "MEASURES",
-    "ONE",
-    "ALL",
-    "AFTER",
-    "PATTERN",
-    "SUBSET",
-    "DEFINE",
-    "WITHIN",
-    "INITIAL",
+    "PARTITION", "ORDER", "MEASURES", "ONE", "ALL", "AFTER", "PATTERN", "SUBSET", "DEFINE", "WITHIN", "INITIAL",
     "SEEK",
-)
+)  # fmt: skip
+# What follows the first word of a clause, where that is always the same.
+_SECOND_WORDS = {
+    "PARTITION": "BY", "ORDER": "BY", "ONE": "ROW", "ALL": "ROWS", "AFTER": "MATCH", "PATTERN": "(",
+    "INITIAL": "PATTERN", "SEEK": "PATTERN",
+}  # fmt: skip
 
 
 def parse_clause(sql: SqlText, first: int, keyword: int) -> MatchClause:
@@ -96,11 +91,9 @@ def parse_clause(sql: SqlText, first: int, keyword: int) -> MatchClause:
     return clause
 
 
-class _ClauseParser:
+class _ClauseParser(TokenReader):
     def __init__(self, sql: SqlText, first: int, last: int, clause: MatchClause) -> None:
-        self.sql = sql
-        self.at = first
-        self.last = last
+        super().__init__(sql, first, last)
         self.clause = clause
 
     def parse(self) -> None:
@@ -159,13 +152,6 @@ class _ClauseParser:
         if clause.empty == "unmatched" and has_exclusion(clause.pattern):
             raise self.sql.error_at("WITH UNMATCHED ROWS and {- -} do not go together", seen["ONE"])
 
-    def accept(self, *words: str) -> bool:
-        """Pass over these words if they come next."""
-        if self.at + len(words) > self.last or any(self.sql.word(self.at + n) != word for n, word in enumerate(words)):
-            return False
-        self.at += len(words)
-        return True
-
     def expect(self, *words: str) -> None:
         if not self.accept(*words):
             raise self.sql.error_at(f"{' '.join(words)} is expected here", self.at)
@@ -188,18 +174,8 @@ class _ClauseParser:
             return False
         if word == "MEASURES":
             return True
-        wanted = {
-            "PARTITION": ("BY",),
-            "ORDER": ("BY",),
-            "ONE": ("ROW",),
-            "ALL": ("ROWS",),
-            "AFTER": ("MATCH",),
-            "PATTERN": ("(",),
-            "INITIAL": ("PATTERN",),
-            "SEEK": ("PATTERN",),
-        }.get(word)
-        if wanted is not None:
-            return following in wanted
+        if word in _SECOND_WORDS:
+            return following == _SECOND_WORDS[word]
         return at + 1 < self.last and self.sql.tokens[at + 1].kind in ("name", "quoted", "text", "number")
 
     def parse_list(self) -> list[tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -28,17 +29,10 @@ _OPERATORS = ("and", "or", "not", "is null", "in", "+", "-", "*", "/", "%", "neg
 _CHOICES = {"IFNULL": 2, "NULLIF": 2, "IF": 3, "MOD": 2, "GREATEST": 0, "LEAST": 0}
 # Functions of two times, in several engines.
 _DIFFERENCES = (
-    "DATEDIFF",
-    "DATE_DIFF",
-    "DATESUB",
-    "DATE_SUB",
-    "TIMEDIFF",
-    "TIMESTAMPDIFF",
-    "AGE",
-    "EXTRACT",
-    "DATE_PART",
-)
+    "DATEDIFF", "DATE_DIFF", "DATESUB", "DATE_SUB", "TIMEDIFF", "TIMESTAMPDIFF", "AGE", "EXTRACT", "DATE_PART",
+)  # fmt: skip
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+_SEARCHED = ("WHEN", "THEN", "ELSE")  # the words of a CASE
 # Columns that matching gives are named as no column is, so that a subquery of MEASURES cannot read them by mistake.
 HIDDEN = "motet_hidden_"
 MATCH_NUMBER = f"{HIDDEN}n"
@@ -181,9 +175,7 @@ class _Drafter:
 
     def add_expression(self, node: Node, on_nulls: bool) -> int:
         """Return the number of the input column that an expression on one row is."""
-        inner = node
-        while inner.kind == "brackets" or inner.kind == "navigate":
-            inner = inner.parts[0]
+        inner = _find_innermost(node)
         if inner.kind == "column":
             return self.add_column(inner.value.name)
         return self.add_text(self.render_row(node), node, on_nulls)
@@ -225,7 +217,7 @@ class _Drafter:
     def error_at_node(self, node: Node, message: str, hint: str | None = None) -> Exception:
         return self.sql.error_at(message, node.first, node.last, hint)
 
-    def find_target(self, node: Node, variable: str | None, *, all_rows: bool = False) -> Target:
+    def find_target(self, node: Node, variable: str | None) -> Target:
         """Return the row that a column or navigation reads; `variable` is the one that is being defined."""
         if node.kind == "column":
             return self.make_target(rc.LAST, node.value.variable, 0, None, variable, node)
@@ -233,9 +225,7 @@ class _Drafter:
             owner, final = node.value
             return self.make_target(rc.LAST, owner, 0, final, variable, node)
         navigation: Navigation = node.value
-        inner = node.parts[0]
-        while inner.kind == "brackets":
-            inner = inner.parts[0]
+        inner = _unwrap(node.parts[0])
         if navigation.function in ("PREV", "NEXT"):
             shift = navigation.offset if navigation.function == "NEXT" else -navigation.offset
             if inner.kind == "navigate":
@@ -375,15 +365,8 @@ class _Drafter:
         if node.kind == "column":
             return self.find_target(node, variable), True
         if node.kind == "navigate":
-            inner = _unwrap(node.parts[0])
-            if inner.kind == "classifier" or (
-                inner.kind == "navigate" and _unwrap(inner.parts[0]).kind == "classifier"
-            ):
-                self.find_target(node, variable)
-                return None
-            while inner.kind == "navigate":
-                inner = _unwrap(inner.parts[0])
-            return self.find_target(node, variable), inner.kind == "column"
+            target, inner = self.find_target(node, variable), _find_innermost(node)
+            return None if inner.kind == "classifier" else (target, inner.kind == "column")
         if node.kind in ("classifier", "number", "aggregate") or node.value == DERIVED:
             return None
         found = [self.find_row(part, variable) for part in node.parts]
@@ -523,10 +506,7 @@ class _Drafter:
                 return self.name_leaf(("row", target, self.add_column(node.value.name)))
             case _:
                 target = measured.add_target(self.find_target(node, None))
-                inner = _unwrap(node)
-                while inner.kind == "navigate":
-                    inner = _unwrap(inner.parts[0])
-                if inner.kind == "classifier":
+                if _find_innermost(node).kind == "classifier":
                     return self.name_leaf(("label", target))
                 return self.name_leaf(("row", target, self.add_expression(node, False)))
 
@@ -548,12 +528,14 @@ def _counts_labels(node: Node) -> bool:
     return call.function == "COUNT" and len(node.parts) == 1 and _unwrap(node.parts[0]).kind == "classifier"
 
 
+def _derive(node: Node, kind: str, *parts: Node, value: object = DERIVED) -> Node:
+    """Return a node that stands where another is written."""
+    return Node(kind, node.first, node.last, parts, value)
+
+
 def _expand(node: Node) -> Node:
     """Return IS DISTINCT FROM, IS TRUE and the like in terms of comparisons, which rows of a match can be given to."""
-
-    def make(kind: str, *parts: Node, value: object = DERIVED) -> Node:
-        return Node(kind, node.first, node.last, parts, value)
-
+    make = partial(_derive, node)
     if node.kind == "distinct":
         one, other = node.parts
         both = make("and", make("is null", one), make("is null", other))
@@ -561,32 +543,24 @@ def _expand(node: Node) -> Node:
     else:
         word, negated = node.value
         part = make("not", *node.parts) if word == "FALSE" else node.parts[0]
-        found = (
-            make("is null", part)
-            if word == "UNKNOWN"
-            else make("call", part, make("literal", value=False), value="COALESCE")
-        )
+        found = make("call", part, make("literal", value=False), value="COALESCE")
+        if word == "UNKNOWN":
+            found = make("is null", part)
     return make("not", found) if negated else found
 
 
 def _expand_call(node: Node) -> Node:
     """Return a call of one of `_CHOICES` in terms of comparisons, CASE and COALESCE."""
-
-    def make(kind: str, *parts: Node, value: object = DERIVED) -> Node:
-        return Node(kind, node.first, node.last, parts, value)
-
-    parts = node.parts
+    make, parts = partial(_derive, node), node.parts
     match node.value:
         case "IFNULL":
             return make("call", *parts, value="COALESCE")
         case "MOD":
             return make("%", *parts)
         case "IF":
-            return make("case", *parts, value=("WHEN", "THEN", "ELSE"))
+            return make("case", *parts, value=_SEARCHED)
         case "NULLIF":
-            return make(
-                "case", make("=", *parts), make("literal", value=None), parts[0], value=("WHEN", "THEN", "ELSE")
-            )
+            return make("case", make("=", *parts), make("literal", value=None), parts[0], value=_SEARCHED)
     # GREATEST and LEAST pass over nulls. Each half stands in several places, so that arguments are halved rather than
     # taken one by one: one by one, the whole would double with each.
     if len(parts) == 1:
@@ -594,11 +568,18 @@ def _expand_call(node: Node) -> Node:
     middle = len(parts) // 2
     one, other = (_expand_call(make("call", *half, value=node.value)) for half in (parts[:middle], parts[middle:]))
     is_first = make("or", make(">=" if node.value == "GREATEST" else "<=", one, other), make("is null", other))
-    return make("case", is_first, one, other, value=("WHEN", "THEN", "ELSE"))
+    return make("case", is_first, one, other, value=_SEARCHED)
 
 
 def _unwrap(node: Node) -> Node:
     while node.kind == "brackets":
+        node = node.parts[0]
+    return node
+
+
+def _find_innermost(node: Node) -> Node:
+    """Return what navigations and brackets are around."""
+    while node.kind in ("brackets", "navigate"):
         node = node.parts[0]
     return node
 
@@ -658,7 +639,7 @@ class _Finisher:
             variable = self.numbers[condition.variable]
             for parts, numbers in ((condition.near, masks), (condition.dependent, conditions)):
                 if parts:
-                    numbers[variable] = compiler.compile(_conjoin(parts))
+                    numbers[variable] = compiler.compile(reduce(_conjoin, parts))
         dependent = frozenset(np.flatnonzero(conditions >= 0).tolist())
         too_large = sql.error_at(
             "PATTERN has too many steps", *clause.pattern_at, hint="smaller numbers in { }, or fewer parts of PERMUTE"
@@ -782,8 +763,5 @@ class _Finisher:
         return OutputColumn(name, type, "total", leaf, total.column, total.function, kind.scale)
 
 
-def _conjoin(parts: Sequence[ConditionPart]) -> ConditionPart:
-    found = parts[0]
-    for part in parts[1:]:
-        found = ConditionPart("and", found.node, (found, part))
-    return found
+def _conjoin(one: ConditionPart, other: ConditionPart) -> ConditionPart:
+    return ConditionPart("and", one.node, (one, other))

@@ -282,8 +282,8 @@ class ConditionCompiler:
 
     # ----- code
 
-    def push(self, op: int, one: int = 0, other: int = 0, third: int = 0, *, grows: int = 0) -> None:
-        self.words.append((op, one, other, third))
+    def push(self, op: int, one: int = 0, other: int = 0, *, grows: int = 0) -> None:
+        self.words.append((op, one, other, 0))
         self.depth += grows
 
     def emit(self, part: ConditionPart) -> None:
@@ -416,10 +416,8 @@ class ConditionCompiler:
             self.push(rc.CHOOSE, grows=-2)
 
 
-def choose_total(function: str, kind: Kind | None) -> int:
+def choose_total(function: str, kind: Kind) -> int:
     """Return the aggregate of the kernel that a function needs."""
-    if kind is None:
-        return rc.COUNT_ROWS
     if function == "COUNT":
         return rc.COUNT_VALUES
     return _TOTALS["SUM" if function == "AVG" else function][kind.is_float]

@@ -57,35 +57,47 @@ def as_array(column: pa.ChunkedArray) -> pa.Array:
 
 def encode_whole(array: pa.Array, words: Words | None, name: str) -> tuple[Ints, NDArray[np.uint8]]:
     """Return values as whole numbers, and which of them are null."""
+    try:
+        return _to_whole(array, words), _find_nulls(array)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{name} has values that do not fit into 64 bits or microseconds: {error}") from None
+
+
+def encode_floats(array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Return values as floating numbers, and which of them are null."""
+    return _fill(array.cast(pa.float64()), np.float64), _find_nulls(array)
+
+
+def _find_nulls(array: pa.Array) -> NDArray[np.uint8]:
     state = np.full(len(array), KNOWN, np.uint8)
     if array.null_count:
         state[pc.is_null(array).to_numpy(zero_copy_only=False)] = NULL
-    try:
-        whole = _to_whole(array, words)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{name} has values that do not fit into 64 bits or microseconds: {error}") from None
-    return whole, state
+    return state
+
+
+def _list_casts(type: pa.DataType) -> list[pa.DataType]:
+    """Return the types through which values are cast to whole numbers, and back."""
+    match find_kind(type).name:
+        case "time" | "instant":
+            return [pa.timestamp("us", type.tz), pa.int64()]
+        case "interval":
+            return [pa.duration("us"), pa.int64()]
+        case "time of day":
+            return [pa.time64("us"), pa.int64()]
+        case "date":
+            return [pa.date32(), pa.int32(), pa.int64()]
+    return [pa.int64()]
 
 
 def _to_whole(array: pa.Array, words: Words | None) -> Ints:
     kind = find_kind(array.type).name
+    if kind == "decimal":
+        return _read_digits(array)
     if kind == "text":
         assert words is not None
         array = words.encode(array)
-    elif kind == "decimal":
-        return _read_digits(array)
-    elif kind in ("time", "instant"):
-        array = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
-    elif kind == "interval":
-        array = array.cast(pa.duration("us")).cast(pa.int64())
-    elif kind == "time of day":
-        array = array.cast(pa.time64("us")).cast(pa.int64())
-    elif kind == "date":
-        array = array.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-    elif kind == "null":
-        array = pa.nulls(len(array), pa.int64())
-    else:
-        array = array.cast(pa.int64())
+    for type in _list_casts(array.type):
+        array = array.cast(type)
     whole: Ints = _fill(array, np.int64)
     return whole
 
@@ -105,14 +117,6 @@ def _read_digits(array: pa.Array) -> Ints:
     return np.ascontiguousarray(halves[:, 0])
 
 
-def encode_floats(array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-    """Return values as floating numbers, and which of them are null."""
-    state = np.full(len(array), KNOWN, np.uint8)
-    if array.null_count:
-        state[pc.is_null(array).to_numpy(zero_copy_only=False)] = NULL
-    return _fill(array.cast(pa.float64()), np.float64), state
-
-
 def decode_whole(values: Ints, missing: NDArray[np.bool_], type: pa.DataType, words: Words | None) -> pa.Array:
     """Return the values that `encode_whole` encoded."""
     kind = find_kind(type).name
@@ -126,14 +130,8 @@ def decode_whole(values: Ints, missing: NDArray[np.bool_], type: pa.DataType, wo
             pa.decimal128(38, type.scale), len(values), [None, pa.py_buffer(np.ascontiguousarray(halves))]
         )
         return pc.if_else(pa.array(missing), pa.scalar(None, digits.type), digits).cast(type)
-    if kind in ("time", "instant"):
-        return whole.cast(pa.timestamp("us", type.tz)).cast(type)
-    if kind == "interval":
-        return whole.cast(pa.duration("us")).cast(type)
-    if kind == "time of day":
-        return whole.cast(pa.time64("us")).cast(type)
-    if kind == "date":
-        return whole.cast(pa.int32()).cast(pa.date32()).cast(type)
+    for step in reversed(_list_casts(type)[:-1]):
+        whole = whole.cast(step)
     return whole.cast(type)
 
 

@@ -12,7 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from motet.errors import did_you_mean
-from motet.row_patterns.tokens import SqlText
+from motet.model.window import UNITS
+from motet.row_patterns.tokens import SqlText, TokenReader
 
 NAVIGATIONS = ("FIRST", "LAST", "PREV", "NEXT")
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
@@ -22,66 +23,17 @@ AGGREGATES_HINT = (
 COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 # Functions that would make several rows of one.
 _ROW_MAKERS = (
-    "UNNEST",
-    "EXPLODE",
-    "EXPLODE_OUTER",
-    "POSEXPLODE",
-    "POSEXPLODE_OUTER",
-    "INLINE",
-    "INLINE_OUTER",
-    "STACK",
-)
+    "UNNEST", "EXPLODE", "EXPLODE_OUTER", "POSEXPLODE", "POSEXPLODE_OUTER", "INLINE", "INLINE_OUTER", "STACK",
+)  # fmt: skip
 # Known to engines, and a mistake here: one of them would take all matches together.
 _OTHER_AGGREGATES = (
-    "ANY_VALUE",
-    "APPROX_COUNT_DISTINCT",
-    "APPROX_DISTINCT",
-    "APPROX_QUANTILE",
-    "ARBITRARY",
-    "ARG_MAX",
-    "ARG_MIN",
-    "ARRAY_AGG",
-    "BIT_AND",
-    "BIT_OR",
-    "BIT_XOR",
-    "BOOL_AND",
-    "BOOL_OR",
-    "COLLECT_LIST",
-    "COLLECT_SET",
-    "CORR",
-    "COUNT_IF",
-    "COUNTIF",
-    "COVAR_POP",
-    "COVAR_SAMP",
-    "EVERY",
-    "FSUM",
-    "GROUP_CONCAT",
-    "HISTOGRAM",
-    "KURTOSIS",
-    "LIST",
-    "LISTAGG",
-    "MAX_BY",
-    "MEAN",
-    "MEDIAN",
-    "MIN_BY",
-    "MODE",
-    "PERCENTILE",
-    "PERCENTILE_CONT",
-    "PERCENTILE_DISC",
-    "PRODUCT",
-    "QUANTILE",
-    "QUANTILE_CONT",
-    "QUANTILE_DISC",
-    "SKEWNESS",
-    "SOME",
-    "STDDEV",
-    "STDDEV_POP",
-    "STDDEV_SAMP",
-    "STRING_AGG",
-    "VAR_POP",
-    "VAR_SAMP",
-    "VARIANCE",
-)
+    "ANY_VALUE", "APPROX_COUNT_DISTINCT", "APPROX_DISTINCT", "APPROX_QUANTILE", "ARBITRARY", "ARG_MAX", "ARG_MIN",
+    "ARRAY_AGG", "BIT_AND", "BIT_OR", "BIT_XOR", "BOOL_AND", "BOOL_OR", "COLLECT_LIST", "COLLECT_SET", "CORR",
+    "COUNT_IF", "COUNTIF", "COVAR_POP", "COVAR_SAMP", "EVERY", "FSUM", "GROUP_CONCAT", "HISTOGRAM", "KURTOSIS",
+    "LIST", "LISTAGG", "MAX_BY", "MEAN", "MEDIAN", "MIN_BY", "MODE", "PERCENTILE", "PERCENTILE_CONT",
+    "PERCENTILE_DISC", "PRODUCT", "QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "SKEWNESS", "SOME", "STDDEV",
+    "STDDEV_POP", "STDDEV_SAMP", "STRING_AGG", "VAR_POP", "VAR_SAMP", "VARIANCE",
+)  # fmt: skip
 # What other engines have here, and the standard's word for it.
 _ELSEWHERE = {
     "LAG": "PREV(x, n)",
@@ -167,20 +119,14 @@ class _UnknownNameError(Exception):
     """A word that is no column, in the arguments of a function of the engine."""
 
 
-@dataclass
-class ExpressionParser:
-    """Parses the expression between two tokens of a statement."""
+class ExpressionParser(TokenReader):
+    """Parses the expression between two tokens of a statement; `where` is the clause, as DEFINE."""
 
-    sql: SqlText
-    names: Names
-    at: int
-    last: int
-    where: str  # the clause, as DEFINE
-    in_call: bool = False  # where words that are no columns may stand
-
-    @property
-    def word(self) -> str:
-        return self.sql.word(self.at) if self.at < self.last else ""
+    def __init__(self, sql: SqlText, names: Names, first: int, last: int, where: str) -> None:
+        super().__init__(sql, first, last)
+        self.names = names
+        self.where = where
+        self.in_call = False  # where words that are no columns may stand
 
     def parse(self) -> Node:
         """Parse all of it."""
@@ -283,10 +229,9 @@ class ExpressionParser:
         return node  # type: ignore[no-any-return]
 
     def parse_not(self) -> Node:
-        if self.word != "NOT":
-            return self.parse_predicate()
         first = self.at
-        self.at += 1
+        if not self.accept("NOT"):
+            return self.parse_predicate()
         part = self.parse_not()
         return Node("not", first, part.last, (part,))
 
@@ -319,12 +264,6 @@ class ExpressionParser:
             found = self.parse_in(node, negated)
         if found is None:
             self.at = first
-        return found
-
-    def accept(self, word: str) -> bool:
-        """Pass over a word if it comes next."""
-        found = self.word == word
-        self.at += found
         return found
 
     def parse_is(self, node: Node) -> Node | None:
@@ -681,15 +620,7 @@ def _read_number(text: str) -> Any:
         return NotImplemented  # the engine knows
 
 
-_UNITS = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
+_UNITS = ("MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK")
 
 
 def _read_interval(text: str) -> int | None:
@@ -698,4 +629,4 @@ def _read_interval(text: str) -> int | None:
     unit = unit.strip().removesuffix("S")
     if unit not in _UNITS or not amount.removeprefix("-").isdigit():
         return None
-    return int(amount) * _UNITS[unit]
+    return int(amount) * UNITS[unit.lower()]

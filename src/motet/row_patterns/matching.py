@@ -15,7 +15,7 @@ from motet.kernels import row_conditions as rc
 from motet.kernels import row_patterns as rp
 from motet.row_patterns.conditions import find_kind
 from motet.row_patterns.encoding import Words, as_array, decode_whole, encode_floats, encode_whole, order_rows
-from motet.row_patterns.program import MatchProgram, OutputColumn, TrackerSpec
+from motet.row_patterns.program import MatchProgram, OutputColumn
 
 OUTPUT_ROWS = 1 << 18
 STACK_ENTRIES = 1 << 16
@@ -58,10 +58,9 @@ class _Matching:
     def _collect_words(self) -> Words | None:
         program = self.program
         inputs = [at for at, form in program.whole if form == "value"]
-        columns = [self.columns[at] for at in inputs if find_kind(self.columns[at].type).name == "text"]
-        columns += (
-            [] if self.absent is None else [self.absent[at] for at in inputs if columns and _is_text(self.absent[at])]
-        )
+        columns = [self.columns[at] for at in inputs if _is_text(self.columns[at])]
+        if columns and self.absent is not None:
+            columns += [self.absent[at] for at in inputs if _is_text(self.absent[at])]
         texts = [text for _, text in program.code.texts]
         has_labels = (program.code.words[:, 0] == rc.LOAD_LABEL).any()
         if not columns and not texts and not has_labels:
@@ -119,9 +118,6 @@ class _Matching:
             ints[at] = self.words.find(text)
         return rc.Code(code.words.copy(), code.begin.copy(), ints, code.floats.copy())
 
-    def _make_tracker(self, spec: TrackerSpec, places: int) -> rc.Tracker:
-        return rc.new_tracker(spec.member, spec.targets, spec.aggregates, places)
-
     def run(self, threads: int) -> Iterator[pa.Table]:
         """Yield what comes out, partition by partition, whatever the number of threads."""
         shares = max(1, min(threads, len(self.columns[0]) // MIN_ROWS_PER_THREAD))
@@ -142,8 +138,10 @@ class _Matching:
         """Match some partitions, whose rows of `masks` are filled in first."""
         program = self.program
         stack = rc.new_stack()
-        tracker = self._make_tracker(program.tracked, self.places)
-        measured = self._make_tracker(program.measured, self.places)
+        tracker, measured = (
+            rc.new_tracker(spec.member, spec.targets, spec.aggregates, self.places)
+            for spec in (program.tracked, program.measured)
+        )
         no_labels = np.zeros(1, np.int32)
         rp.compute_masks(self.code, numbers, self.values, tracker, offsets, stack, no_labels, masks)
         slots = int(pattern.memo.max(initial=-1)) + 1

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.kernels.row_patterns import AT_END, AT_START, FOUND, SPLIT, TAKE
-from motet.row_patterns.tokens import SqlText
+from motet.row_patterns.tokens import TokenReader
 
 MAX_INSTRUCTIONS = 20_000
 
@@ -92,17 +92,8 @@ def has_exclusion(pattern: RowPattern) -> bool:
     return isinstance(pattern, Exclusion)
 
 
-class PatternParser:
+class PatternParser(TokenReader):
     """Parses the tokens of a pattern between two places."""
-
-    def __init__(self, sql: SqlText, first: int, last: int) -> None:
-        self.sql = sql
-        self.at = first
-        self.last = last
-
-    @property
-    def word(self) -> str:
-        return self.sql.word(self.at) if self.at < self.last else ""
 
     def parse(self) -> RowPattern:
         """Parse all of it."""
@@ -119,8 +110,7 @@ class PatternParser:
 
     def parse_alternation(self) -> RowPattern:
         parts = [self.parse_sequence()]
-        while self.word == "|":
-            self.at += 1
+        while self.accept("|"):
             parts.append(self.parse_sequence())
         return parts[0] if len(parts) == 1 else RowAlternation(tuple(parts))
 
@@ -137,8 +127,7 @@ class PatternParser:
         bounds = self.parse_bounds()
         if bounds is None:
             return part
-        greedy = self.word != "?"
-        self.at += not greedy
+        greedy = not self.accept("?")
         if self.word in ("*", "+", "?", "{"):
             raise self.sql.error_at("a quantifier follows a quantifier", self.at, hint="put the part before it in ( )")
         return Quantified(part, *bounds, greedy)
@@ -148,13 +137,11 @@ class PatternParser:
         if self.word in simple:
             self.at += 1
             return simple[self.sql.word(self.at - 1)]
-        if self.word != "{":
-            return None
         first = self.at
-        self.at += 1
+        if not self.accept("{"):
+            return None
         low = self.parse_number()
-        comma = self.word == ","
-        self.at += comma
+        comma = self.accept(",")
         high = self.parse_number() if comma else low
         if self.word != "}" or (low is None and not comma):
             raise self.sql.error_at(
@@ -185,8 +172,7 @@ class PatternParser:
             return RowVariable(token.variable)
         match token.text:
             case "(":
-                if self.word == ")":
-                    self.at += 1
+                if self.accept(")"):
                     return Sequence(())
                 return self.parse_until(")")
             case "{-":
@@ -201,9 +187,8 @@ class PatternParser:
     def parse_until(self, closing: str) -> RowPattern:
         first = self.at - 1
         inside = self.parse_alternation()
-        if self.word != closing:
+        if not self.accept(closing):
             raise self.sql.error_at("this bracket is never closed in PATTERN", first, hint=f"add a {closing}")
-        self.at += 1
         return inside
 
     def parse_permutation(self) -> RowPattern:
@@ -212,9 +197,8 @@ class PatternParser:
         while self.word in ("(", ","):
             self.at += 1
             parts.append(self.parse_alternation())
-        if self.word != ")":
+        if not self.accept(")"):
             raise self.make_error()
-        self.at += 1
         if len(parts) > 6:
             hint = "6 have 720 orders already"
             raise self.sql.error_at(f"PERMUTE of {len(parts)} parts has too many orders", first, self.at, hint)

@@ -156,9 +156,7 @@ def _add_matches(engine: SqlEngine, draft: ClauseDraft, relation: Relation, keyw
 def _find_refused(
     engine: SqlEngine, relation: Relation, source: str, places: dict[str, tuple[int, int]]
 ) -> tuple[int, int] | None:
-    """Return the tokens of the expression over a source that an engine refuses, or fails to compute; None where each is
-    fine alone.
-    """
+    """Return the tokens of the expression over a source that an engine refuses or fails on; None if each runs alone."""
     refused = ((text, f"SELECT *, {text} AS {HIDDEN}tried FROM {source} LIMIT 0") for text in places)
     # What is guarded may fail alone, so conditions that are evaluated as one, which come last, are tried before.
     failing = ((text, f"SELECT COUNT({text}) AS {HIDDEN}tried FROM {source}") for text in reversed(places))

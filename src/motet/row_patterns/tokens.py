@@ -104,10 +104,7 @@ class SqlText:
 
     def error_at_offsets(self, message: str, start: int, end: int, hint: str | None = None) -> QueryError:
         """Return the error at offsets of the text."""
-        line = self.text.count("\n", 0, start) + 1
-        column = start - (self.text.rfind("\n", 0, start) + 1) + 1
-        span = Span(start, max(start + 1, end), line, column)
-        return QueryError([Diagnostic(message, span, hint=hint)], self.text, self.origin)
+        return QueryError([Diagnostic(message, Span.of(self.text, start, end), hint=hint)], self.text, self.origin)
 
     def find_closing(self, at: int) -> int:
         """Return the place of the bracket that closes the one at a place."""
@@ -177,6 +174,27 @@ class SqlText:
                 parts.append((start, at))
                 start = at + 1
         return [*parts, (start, last)]
+
+
+class TokenReader:
+    """The tokens of a statement between two places, read one after another."""
+
+    def __init__(self, sql: SqlText, first: int, last: int) -> None:
+        self.sql = sql
+        self.at = first
+        self.last = last
+
+    @property
+    def word(self) -> str:
+        """The keyword or mark that comes next, nothing at the end."""
+        return self.sql.word(self.at) if self.at < self.last else ""
+
+    def accept(self, *words: str) -> bool:
+        """Pass over these words if they come next."""
+        if self.at + len(words) > self.last or any(self.sql.word(self.at + n) != word for n, word in enumerate(words)):
+            return False
+        self.at += len(words)
+        return True
 
 
 def _split_anchors(tokens: list[SqlToken]) -> list[SqlToken]:

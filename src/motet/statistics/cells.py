@@ -253,13 +253,13 @@ class _JoinedCurve:
         if at_limit <= 0:
             return area
         loss = -np.log(at_limit)
-        power = self._power(loss)
+        power = self._fit_power(loss)
         share = np.exp(-loss * ((tail / self.limit) ** power - 1))
         added = np.append(0.0, np.cumsum((share[1:] + share[:-1]) / 2 * np.diff(tail)))
         area += scale * at_limit * added
         return area
 
-    def _power(self, loss: float) -> float:
+    def _fit_power(self, loss: float) -> float:
         early = -np.log(float(self.across.at(self.limit / 4)))
         if early <= 0:
             return 1.0

@@ -134,7 +134,7 @@ class Statistics:
                 raise TypeError(f"an object {{...}} is expected, not {str(found)[:40]}")
             known = {each.name: _read_field(each.name, found[each.name]) for each in fields(cls) if each.name in found}
             if "counts" not in found and "given" not in found:
-                known["given"] = _read_numbers("rates", found.get("rates", {}), _rate)
+                known["given"] = _read_numbers("rates", found.get("rates", {}), _read_rate)
             return cls(**known)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"these are no statistics such as `motet profile --format json` writes: {error}") from error
@@ -144,9 +144,9 @@ def _read_field(name: str, value: Any) -> Any:
     """Return a field of statistics as JSON has it, with its type. Raises `ValueError` or `TypeError`."""
     match name:
         case "counts" | "symbols" | "partitionings":
-            return _read_numbers(name, value, _whole)
+            return _read_numbers(name, value, _read_count)
         case "given" | "selectivities":
-            return _read_numbers(name, value, _rate)
+            return _read_numbers(name, value, _read_rate)
         case "first" | "last":
             return None if value is None else int(value)
         case "keys":
@@ -157,11 +157,11 @@ def _read_field(name: str, value: Any) -> Any:
             cells = value.items() if isinstance(value, dict) else ()
             return {
                 format_partition(by.split(", ")) if by else "": {
-                    int(width): count for width, count in _read_numbers("cells", each, _rate).items()
+                    int(width): count for width, count in _read_numbers("cells", each, _read_rate).items()
                 }
                 for by, each in cells
             }
-    return _whole(value)
+    return _read_count(value)
 
 
 def _read_numbers(name: str, value: Any, read: Callable[[Any], Any]) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def _read_numbers(name: str, value: Any, read: Callable[[Any], Any]) -> dict[str
     return {str(key): read(number) for key, number in value.items()}
 
 
-def _whole(value: Any) -> int:
+def _read_count(value: Any) -> int:
     if not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is no count")
     return value
@@ -187,7 +187,7 @@ def _interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
     return math.exp(low + (high - low) * (at - left) / (right - left))
 
 
-def _rate(value: Any) -> float:
+def _read_rate(value: Any) -> float:
     rate = float(value)
     if not 0 <= rate < math.inf:
         raise ValueError(f"a rate of {value} events per second")

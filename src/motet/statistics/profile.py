@@ -28,7 +28,7 @@ def profile(
     events = table.filter(pc.invert(invalid))
     times = all_times.filter(pc.invert(invalid))
     counted = events[type].cast(pa.string()).value_counts()
-    places = pa.table({_TIME: times, **{f"key {place}": _key(events[key]) for place, key in enumerate(keys)}})
+    places = pa.table({_TIME: times, **{f"key {place}": _clean_key(events[key]) for place, key in enumerate(keys)}})
     partitioned = places.drop_null()
     by_key = partitioned.group_by(places.column_names[1:]).aggregate([(_TIME, "count")])
     by_time = partitioned.group_by(places.column_names).aggregate([])
@@ -47,6 +47,6 @@ def profile(
     )
 
 
-def _key(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _clean_key(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Replace NaN by null in a key."""
     return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column

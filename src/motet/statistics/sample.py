@@ -24,11 +24,6 @@ class SampledRows:
     rows: float
     ends: tuple[pa.Table, ...] = ()
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every row is in the sample."""
-        return sum(map(len, self.stretches)) >= self.rows
-
 
 def choose_stretches(rows: int, count: int = STRETCHES) -> Iterator[tuple[int, int]]:
     """Yield the first row and the length of each stretch to read of some rows.

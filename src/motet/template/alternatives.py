@@ -119,7 +119,7 @@ def list_alternatives(graph: PositionGraph, limit: int = MAX_ALTERNATIVES) -> tu
                         paths.append((longer, body.items, next_guard, target, next_firsts))
         if len(found) > limit:
             raise TooManyAlternatives
-    return tuple(sorted(found, key=_sort_key))
+    return tuple(sorted(found, key=_make_sort_key))
 
 
 def as_single_loop(graph: PositionGraph) -> tuple[Alternative, ...]:
@@ -244,7 +244,7 @@ def _list_block(block: Block, limit: int) -> tuple[Alternative, ...]:
             for one in found
             for other in options
         ]
-    return tuple(sorted((each for each in found if each.items), key=_sort_key))
+    return tuple(sorted((each for each in found if each.items), key=_make_sort_key))
 
 
 def _append(path: Alternative, before: frozenset[Item], guard: Guard, body: Alternative) -> Alternative:
@@ -257,12 +257,12 @@ def _append(path: Alternative, before: frozenset[Item], guard: Guard, body: Alte
     )
 
 
-def _sort_key(alternative: Alternative) -> tuple[object, ...]:
-    keys = sorted(map(_item_key, alternative.items))
+def _make_sort_key(alternative: Alternative) -> tuple[object, ...]:
+    keys = sorted(map(_make_item_key, alternative.items))
     return len(keys), [key[0] for key in keys], sorted(alternative.opening), sorted(alternative.closing), keys
 
 
-def _item_key(item: Item) -> tuple[int, list[int], list[int]]:
+def _make_item_key(item: Item) -> tuple[int, list[int], list[int]]:
     if isinstance(item, Loop):
         return min(item.positions), sorted(item.firsts), sorted(item.lasts)
     return item.position, [], []

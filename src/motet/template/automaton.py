@@ -319,10 +319,10 @@ class _TransitionRules:
         self.pending: dict[tuple[PositionGraph, int], frozenset[Guard]] = {}
         self.gaps: dict[tuple[PositionGraph, int], dict[int, Ways]] = {}
         self._collect_pending(graph)
-        leading = frozenset(filter(None, map(self._guard, graph.first.values())))
+        leading = frozenset(filter(None, map(self._find_guard, graph.first.values())))
         self.start: Node = frozenset({Strand(START, False, leading)})
 
-    def _guard(self, ways: Ways) -> Guard:
+    def _find_guard(self, ways: Ways) -> Guard:
         """Return the one guard of a gap."""
         if self.ignores_guards:
             return OPEN
@@ -344,7 +344,7 @@ class _TransitionRules:
         for item, inner in enumerate(graph.items):
             outgoing = [graph.last[item]] if item in graph.last else []
             outgoing += self.gaps[graph, item].values()
-            self.pending[graph, item] = frozenset(filter(None, map(self._guard, outgoing)))
+            self.pending[graph, item] = frozenset(filter(None, map(self._find_guard, outgoing)))
             if isinstance(inner, Block):
                 for operand in inner.operands:
                     self._collect_pending(operand)
@@ -358,9 +358,7 @@ class _TransitionRules:
         return [(position, frozenset(reached)) for position, reached in sorted(targets.items())]
 
     def advance(self, graph: PositionGraph, strand: Strand) -> Iterator[tuple[int, Strand, Gap | None]]:
-        """Yield every position and fresh configuration to which one more event leads, with the gap between two bound
-        events that it crosses.
-        """
+        """Yield each position and fresh configuration that one more event leads to, with the gap that it crosses."""
         if strand.item == START:
             gaps = graph.first
         else:
@@ -371,7 +369,7 @@ class _TransitionRules:
                 return
             gaps = self.gaps[graph, strand.item]
         for target, ways in gaps.items():
-            guard = self._guard(ways)
+            guard = self._find_guard(ways)
             if not guard or guard in strand.pending:
                 for position, moved, _ in self._begin(graph, target):
                     yield position, moved, None if strand.item == START else (graph, ways)
@@ -406,5 +404,5 @@ class _TransitionRules:
         """Return whether a configuration is a match."""
         if strand.item not in self.graph.last or not self._is_complete(self.graph, strand):
             return False
-        guard = self._guard(self.graph.last[strand.item])
+        guard = self._find_guard(self.graph.last[strand.item])
         return not guard or guard in strand.pending

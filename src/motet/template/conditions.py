@@ -1,6 +1,4 @@
-"""Sorts a query's conditions by kind: local ones join symbols, adjacent ones guard transitions, the rest need whole
-matches.
-"""
+"""Sorts a query's conditions: local ones join symbols, adjacent ones guard transitions, the rest need whole matches."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ from motet.template.positions import Leaf, PositionGraph, Positions
 
 @dataclass(frozen=True, slots=True)
 class AdjacentCondition:
-    """`before operator after` must hold on the transition from one position to the next; both sides over bare
-    events.
-    """
+    """`before operator after` must hold on the transition from one position to the next, both over bare events."""
 
     source: int
     target: int
@@ -39,9 +35,7 @@ class AdjacentCondition:
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedConditions:
-    """A query's conditions: local ones by variable, adjacent ones by transition, and those that need the match
-    itself.
-    """
+    """A query's conditions: local ones by variable, adjacent ones by transition, and those that need the match."""
 
     local: dict[str, list[Expression]]
     everywhere: list[Expression]

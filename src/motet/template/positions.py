@@ -148,9 +148,9 @@ class _GraphBuilder:
                 return self._add_item(Leaf(len(self.numbering.events) - 1))
             case Not(event):
                 # Copies of one NOT are one absence: an event that violates one violates them all.
-                return _SubGraph(empty=frozenset({frozenset({_index_of(event, self.numbering.absences)})}))
+                return _SubGraph(empty=frozenset({frozenset({_find_index(event, self.numbering.absences)})}))
             case Neg(event):
-                _index_of(event, self.numbering.negated)
+                _find_index(event, self.numbering.negated)
                 return _SubGraph(empty=FREE)
             case Seq(parts):
                 return self._concatenate(map(self.build, parts))
@@ -184,7 +184,7 @@ class _GraphBuilder:
         operands = [part for part in parts if not isinstance(part, Neg)]
         for part in parts:
             if isinstance(part, Neg):
-                _index_of(part.event, self.numbering.negated)
+                _find_index(part.event, self.numbering.negated)
         if len(operands) == 1:
             return self.build(operands[0])
         graphs = tuple(_GraphBuilder(self.numbering).build_graph(operand) for operand in operands)
@@ -198,8 +198,8 @@ class _GraphBuilder:
         for part in parts:
             self._connect(whole, part)
             whole = _SubGraph(
-                _union(whole.first, _prefix(whole.empty, part.first)),
-                _union(part.last, _prefix(part.empty, whole.last)),
+                _unite(whole.first, _extend_past(whole.empty, part.first)),
+                _unite(part.last, _extend_past(part.empty, whole.last)),
                 _combine(whole.empty, part.empty),
             )
         return whole
@@ -212,7 +212,7 @@ class _GraphBuilder:
                 self.follow[p, q] = _keep_weakest(self.follow[p, q] | ways) if (p, q) in self.follow else ways
 
 
-def _index_of(event: Event, known: list[Event]) -> int:
+def _find_index(event: Event, known: list[Event]) -> int:
     if event not in known:
         known.append(event)
     return known.index(event)
@@ -222,14 +222,14 @@ def _make_optional(part: _SubGraph) -> _SubGraph:
     return _SubGraph(part.first, part.last, FREE)
 
 
-def _prefix(empty: Ways, edges: dict[int, Ways]) -> dict[int, Ways]:
+def _extend_past(empty: Ways, edges: dict[int, Ways]) -> dict[int, Ways]:
     """Return the edges of a part as seen past another part that binds nothing; none where it must bind something."""
     if empty == FREE:
         return edges
     return {item: _combine(empty, ways) for item, ways in edges.items()} if empty else {}
 
 
-def _union(one: dict[int, Ways], other: dict[int, Ways]) -> dict[int, Ways]:
+def _unite(one: dict[int, Ways], other: dict[int, Ways]) -> dict[int, Ways]:
     return {**one, **other, **{item: _keep_weakest(one[item] | other[item]) for item in one.keys() & other.keys()}}
 
 

@@ -199,11 +199,8 @@ class _Diagnosis:
                 kept.append(_keep_earliest(table, limit))
             if sum(map(len, kept)) >= MOST_COUNTED:
                 break
-        return (
-            [self.describe_match(row) for row in _keep_earliest(pa.concat_tables(kept), limit).to_pylist()]
-            if kept
-            else []
-        )
+        earliest = _keep_earliest(pa.concat_tables(kept), limit).to_pylist() if kept else []
+        return list(map(self.describe_match, earliest))
 
     def describe_match(self, row: Mapping[str, Any]) -> dict[str, Any]:
         positions = {}
@@ -223,10 +220,8 @@ class _Diagnosis:
 
     def keep_inside(self, table: pa.Table) -> pa.Table:
         """Return the matches that lie inside the range."""
-        for bound, name, keeps in (
-            (self.events.start, "start", pc.greater_equal),
-            (self.events.end, "end", pc.less),
-        ):
+        bounds = (self.events.start, "start", pc.greater_equal), (self.events.end, "end", pc.less)
+        for bound, name, keeps in bounds:
             if bound is not None:
                 column = table.column(name)
                 table = table.filter(keeps(column, pa.scalar(bound, column.type)))

@@ -82,11 +82,7 @@ def relax_query(query: Query) -> RelaxedQuery:
         for event in bound
     )
     bare = replace(
-        numbered,
-        pattern=_drop_absences(numbered.pattern),
-        conditions=local,
-        window=None,
-        policy=Policy.SKIP_TILL_ANY,
+        numbered, pattern=_drop_absences(numbered.pattern), conditions=local, window=None, policy=Policy.SKIP_TILL_ANY
     )
     relaxations = [Relaxation("order", f"in the order of {pattern_text(plain)}", bare)]
     relaxations += _require_conditions(numbered, bare, between, labels)

@@ -28,11 +28,11 @@ def build_document(name: str, data: dict[str, Any], policy: str = POLICY) -> str
     return page
 
 
-def embed_in_iframe(page: str, title: str, height: int = 720) -> str:
+def embed_in_iframe(page: str, title: str) -> str:
     """Embed a page in another, such as a notebook, apart from its style and script."""
     return (
         f'<iframe title="{html.escape(title)}" srcdoc="{html.escape(page)}" sandbox="allow-scripts" '
-        f'style="width: 100%; height: {height}px; border: 1px solid #8888; border-radius: 8px"></iframe>'
+        f'style="width: 100%; height: 720px; border: 1px solid #8888; border-radius: 8px"></iframe>'
     )
 
 

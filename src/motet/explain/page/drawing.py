@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from motet.explain.page.graph import Details, Graph, GraphEdge, GraphNode, select_lane, summarize, thin_edges
+from motet.explain.page.graph import Graph, GraphEdge, GraphNode, select_lane, summarize, thin_edges
 from motet.explain.page.layout import ACROSS, GraphLayout, Point, Size, place_in_layers
 from motet.explain.page.lettering import measure_text, wrap_text
 
@@ -68,11 +68,11 @@ def draw_columns(graph: Graph, key: str, title: str, words: str) -> dict[str, An
     for lane, head in graph.lanes:
         own = [node for node in graph.nodes if node.lane == lane]
         head = f"{head} ({len(own)})"
-        wide = max(measure_text(head, LANE_SIZE), *(_node_size(node)[0] for node in own), 0.0)
+        wide = max(measure_text(head, LANE_SIZE), *(_measure_node(node)[0] for node in own), 0.0)
         heads.append({"words": head, "y": 16, "x": round(left + MARGIN)})
         top = LANE_HEAD
         for node in own:
-            size = (wide, _node_size(node)[1])
+            size = (wide, _measure_node(node)[1])
             places[node.key] = (left + wide / 2, top + size[1] / 2, size)
             top += size[1] + 10
         left += wide + COLUMN_GAP
@@ -134,9 +134,9 @@ class _Lane:
                     stops.insert(1, self.marks[at])
                 self.arcs[at] = list(range(len(arcs), len(arcs) + len(stops) - 1))
                 arcs += pairwise(stops)
-        self.sizes = [_node_size(node, loops.get(at, ())) for at, node in enumerate(nodes)]
+        self.sizes = [_measure_node(node, loops.get(at, ())) for at, node in enumerate(nodes)]
         # Above a node there is room for its loops.
-        rooms = [sum(map(_loop_height, loops.get(at, ()))) for at in range(len(nodes))]
+        rooms = [sum(map(_measure_loop, loops.get(at, ()))) for at in range(len(nodes))]
         sizes = [(wide, high + room) for (wide, high), room in zip(self.sizes, rooms, strict=True)]
         sizes += [(_measure_mark(edges[at]), MARK_HEIGHT) for at in self.marks]
         drops = [room / 2 for room in rooms] + [0.0] * len(self.marks)
@@ -159,7 +159,7 @@ class _Lane:
             pair = source, target = self.ends(edge)
             if source == target:
                 x, y = self.centres[source]
-                heights[source] = heights.get(source, 0.0) + _loop_height(edge)
+                heights[source] = heights.get(source, 0.0) + _measure_loop(edge)
                 paths.append(_draw_loop(x, y - self.sizes[source][1] / 2, heights[source], bool(edge.label)))
             elif edge.weak:
                 one, other = ((*self.centres[end], self.sizes[end]) for end in pair)
@@ -192,7 +192,7 @@ def _set_note(node: GraphNode) -> Lines:
     return _set_lines(node.note, NOTE_LETTERS, NOTE_LINES, NOTE_SIZE)
 
 
-def _node_size(node: GraphNode, loops: Sequence[GraphEdge] = ()) -> Size:
+def _measure_node(node: GraphNode, loops: Sequence[GraphEdge] = ()) -> Size:
     """Return the size of a box: as wide as its text, and as the labels of its loops."""
     label, note = _set_label(node), _set_note(node)
     widest = max((width for _, width in (*label, *note)), default=0.0)
@@ -204,7 +204,7 @@ def _measure_mark(edge: GraphEdge) -> float:
     return measure_text(edge.label[:MARK_LETTERS], MARK_SIZE) + 6 if edge.label else 0.0
 
 
-def _loop_height(edge: GraphEdge) -> float:
+def _measure_loop(edge: GraphEdge) -> float:
     return LOOP_HEIGHT + (MARK_HEIGHT if edge.label else 0.0)
 
 
@@ -217,7 +217,7 @@ def _draw_node(node: GraphNode, x: float, y: float, size: Size) -> dict[str, Any
     more = {
         "note": node.note,
         "notes": _set_note(node),
-        "facts": _list_details(node.details),
+        "facts": list(map(list, node.details)),
         "names": list(node.names),
     }
     return made | _drop_empty(more)
@@ -227,12 +227,8 @@ def _draw_edge(edge: GraphEdge, number: Mapping[str, int], path: dict[str, Any])
     made = {"source": number[edge.source], "target": number[edge.target], "kind": edge.kind}
     color = {} if edge.color is None else {"tone": edge.color}
     mark = _set_lines(edge.label, MARK_LETTERS, 1, MARK_SIZE)
-    more = {"weak": edge.weak, "mark": mark[0] if mark else None, "facts": _list_details(edge.details)}
+    more = {"weak": edge.weak, "mark": mark[0] if mark else None, "facts": list(map(list, edge.details))}
     return made | {"queries": list(edge.queries)} | path | color | _drop_empty(more)
-
-
-def _list_details(details: Details) -> list[list[str]]:
-    return [list(detail) for detail in details]
 
 
 def _drop_empty(values: dict[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from motet.explain.page.layout import index_neighbours
+from motet.optimizer.solvers.common import find_components
 
 Details = tuple[tuple[str, str], ...]
 
@@ -160,17 +161,10 @@ def _find_anchor(
 
 def _find_components(graph: Graph, keys: set[str]) -> list[list[GraphNode]]:
     """Return the connected components of the graph over some nodes, in the order of the graph."""
-    order = {node.key: at for at, node in enumerate(graph.nodes)}
+    nodes = {node.key: node for node in graph.nodes if node.key in keys}
     links = [(edge.source, edge.target) for edge in graph.edges if edge.source in keys and edge.target in keys]
     near, _ = index_neighbours([*links, *((target, source) for source, target in links)])
-    seen: set[str] = set()
-    found = []
-    for node in graph.nodes:
-        if node.key in keys and node.key not in seen:
-            part = sorted(_iterate_reachable(node.key, near), key=order.__getitem__)
-            seen.update(part)
-            found.append([graph.nodes[order[key]] for key in part])
-    return found
+    return [[nodes[key] for key in part] for part in find_components(nodes, lambda key: near.get(key, ()))]
 
 
 def _summarize_parts(parts: Sequence[Sequence[GraphNode]]) -> GraphNode:

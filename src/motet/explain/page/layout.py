@@ -1,6 +1,4 @@
-"""Lays out a graph in layers from left to right (Sugiyama's method), vertices as close to their neighbours as the
-order in their layer allows.
-"""
+"""Lays out a graph in layers from left to right (Sugiyama's method), vertices as near to neighbours as order allows."""
 
 from __future__ import annotations
 
@@ -159,7 +157,7 @@ def _mean_place(vertex: int, near: Mapping[int, list[int]], place: Mapping[int, 
 def _order_layers(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Order the vertices of each layer so that few arcs cross: by the mean of their neighbours, in sweeps."""
     columns: list[list[int]] = [[] for _ in range(max(layer) + 1)]
-    for vertex in _depth_first_order(len(layer), *index_neighbours(links)):
+    for vertex in _list_depth_first(len(layer), *index_neighbours(links)):
         columns[layer[vertex]].append(vertex)
     place: dict[int, float] = {v: at for column in columns for at, v in enumerate(column)}
     for at, near in _sweep(len(columns), links):
@@ -169,7 +167,7 @@ def _order_layers(layer: Sequence[int], links: Sequence[tuple[int, int]]) -> lis
     return columns
 
 
-def _depth_first_order(size: int, before: Mapping[int, list[int]], after: Mapping[int, list[int]]) -> list[int]:
+def _list_depth_first(size: int, before: Mapping[int, list[int]], after: Mapping[int, list[int]]) -> list[int]:
     """Return the vertices in depth-first order, so that those of one path are adjacent."""
     seen: dict[int, None] = {}
     for root in range(size):

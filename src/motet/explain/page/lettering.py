@@ -23,10 +23,10 @@ BETWEEN_ITEMS = re.compile(r"(, | or )")
 
 def measure_text(text: str, size: float) -> float:
     """Return how wide a line of text is at a font size. A page sets it to exactly that width in any font."""
-    return sum(map(_letter_width, text)) * size * ROOM / 1000
+    return sum(map(_measure_letter, text)) * size * ROOM / 1000
 
 
-def _letter_width(letter: str) -> int:
+def _measure_letter(letter: str) -> int:
     at = ord(letter) - 32
     if 0 <= at < len(WIDTHS):
         return WIDTHS[at]

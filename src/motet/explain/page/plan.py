@@ -9,15 +9,21 @@ from typing import Any
 
 from motet.compile import Program
 from motet.explain.analysis import Analysis, estimate_events
-from motet.explain.branches import MOST_SHARED, PLANS, format_names, format_partition, format_rows, format_strategy
-from motet.explain.formatting import EQUAL_RATES, find_leading_comment, format_count, format_number, format_time
+from motet.explain.branches import MOST_SHARED, PLANS, format_partition, format_rows, format_strategy
+from motet.explain.formatting import (
+    EQUAL_RATES,
+    find_leading_comment,
+    format_count,
+    format_names,
+    format_number,
+    format_time,
+)
 from motet.explain.gloria import collect_q_sets
 from motet.explain.page.branches import SymbolDetails, build_join_graph, build_template_graph
 from motet.explain.page.document import build_document
 from motet.explain.page.drawing import draw_graph
 from motet.explain.page.graph import Details
-from motet.explain.sharing import find_renderer
-from motet.explain.text import describe_plan, format_plan
+from motet.explain.text import describe_plan, find_renderer, format_plan
 from motet.language.printer import to_text
 from motet.statistics.model import format_symbol
 from motet.template.symbols import Symbol

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from motet.optimizer.gloria.template import Pool, Template
+from motet.optimizer.gloria.template import Pool, Template, split_queries
 from motet.optimizer.rates import PositionRates
 from motet.plans.cost import PRICES
 
@@ -107,16 +107,11 @@ class CalibratedCosts:
     def shared_cost(self, pool: Pool, queries: int, snapshot: int) -> float:
         first = queries & -queries
         saved = (queries.bit_count() - 1) * sum(
-            self.events[target] * self._lanes(source, snapshot, first) for source, target in pool.transitions
+            self.events[target] * self._count_lanes(source, snapshot, first) for source, target in pool.transitions
         )
-        whole = 0.0
-        while queries:
-            query = queries & -queries
-            whole += self.unshared_cost(pool, query)
-            queries ^= query
-        return whole - PAIR_COST * saved
+        return sum(self.unshared_cost(pool, query) for query in split_queries(queries)) - PAIR_COST * saved
 
-    def _lanes(self, state: int, snapshot: int, query: int) -> int:
+    def _count_lanes(self, state: int, snapshot: int, query: int) -> int:
         """Return how many lanes begin at a snapshot or after it."""
         number = self._number(query)
         return max(self.places[state][number] - self.places[snapshot][number] + 1, 0)

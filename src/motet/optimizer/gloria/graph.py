@@ -29,9 +29,7 @@ Path = dict[int, Node]  # by number of a pool
 
 @dataclass(slots=True)
 class GeneratedNode:
-    """A node of a pool, its distance from the starts (equation 22; that of a repeated stretch includes it, equation
-    24), and what became of it.
-    """
+    """A node of a pool, its distance from the starts (equation 22, or 24 where repeated), and what became of it."""
 
     node: Node
     distance: float
@@ -50,10 +48,6 @@ class GloriaGraph:
     path: Path
     weight: float
     complete: bool
-
-    def surviving_nodes(self, pool: int) -> list[Node]:
-        """Return the nodes of a pool that were not pruned."""
-        return [generated.node for generated in self.pools[pool] if not generated.pruned]
 
     @property
     def nodes(self) -> int:
@@ -145,7 +139,7 @@ class _ChoiceGraphBuilder:
         for number in pool.predecessors:
             self.waiting[number] &= ~pool.queries
         choices = _PartialPaths((*before.scope, pool.number), entries)
-        choices = choices.restrict(self._waiting_queries(pool.predecessors))
+        choices = choices.restrict(self._select_waiting(pool.predecessors))
         generated = self._collect_nodes(pool, choices)
         if self.prune:
             self._prune(choices)
@@ -154,13 +148,13 @@ class _ChoiceGraphBuilder:
         for each in generated:
             each.pruned = each.node not in left
         self.pools.append(generated)
-        choices = choices.restrict(self._waiting_queries([pool.number]))
+        choices = choices.restrict(self._select_waiting([pool.number]))
         if not choices.scope:
             self.done.append(choices)
         for number in choices.scope:
             self.open[number] = choices
 
-    def _waiting_queries(self, pools: Sequence[int]) -> dict[int, int]:
+    def _select_waiting(self, pools: Sequence[int]) -> dict[int, int]:
         """Return the queries of some pools whose choices still matter: without pruning all, until none does."""
         return {number: self.waiting[number] for number in pools if self.prune or not self.waiting[number]}
 
@@ -212,7 +206,7 @@ class _ChoiceGraphBuilder:
         exits = [self.template.pools[number].exit for number in choices.scope]
         nodes = [set(column) for column in zip(*choices.entries, strict=True)]
         judged = [
-            {node: self._snapshot_burdens(node, exit) for node in own} for own, exit in zip(nodes, exits, strict=True)
+            {node: self._weigh_snapshots(node, exit) for node in own} for own, exit in zip(nodes, exits, strict=True)
         ]
         # Pools of which all choices have the same node tell no two of them apart.
         varied = [at for at, own in enumerate(nodes) if len(own) > 1]
@@ -229,7 +223,7 @@ class _ChoiceGraphBuilder:
                 else:
                     kept.append([burden for at in varied for burden in judged[at][key[at]].burdens])
 
-    def _snapshot_burdens(self, node: Node, exit: int) -> _SnapshotBurdens:
+    def _weigh_snapshots(self, node: Node, exit: int) -> _SnapshotBurdens:
         burdens = tuple(self.weights.costs.snapshot_burden(*qset) for qset in node)
         if self.generate is generate_paper_nodes:
             at_least = burdens
@@ -277,8 +271,8 @@ def grow_graph(
 
 
 def reuse_nodes(graph: GloriaGraph) -> NodeGenerator:
-    """Return a generator of the nodes that a graph has, to find its best path by other weights (section 5.3)."""
-    return lambda pool, before: graph.surviving_nodes(pool.number)
+    """Return a generator of the nodes left in a graph, to find its best path by other weights (section 5.3)."""
+    return lambda pool, before: [each.node for each in graph.pools[pool.number] if not each.pruned]
 
 
 def path_weight(template: Template, weights: GraphWeights, path: Path) -> float:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 from math import inf, prod
 
 from motet.optimizer.gloria.costs import CostModel
-from motet.optimizer.gloria.template import Pool
+from motet.optimizer.gloria.template import Pool, split_queries
 
 QSet = tuple[int, int]  # queries, the state of their snapshots
 Node = tuple[QSet, ...]  # in order
@@ -97,17 +97,12 @@ def _split(queries: int, parts: Sequence[int]) -> list[int]:
 
 def _choose_unions(parts: Sequence[int]) -> list[int]:
     """Return the unions of the first none, one, two, ... queries of each part."""
-    return [sum(chosen) for chosen in product(*map(_prefixes, parts))]
+    return [sum(chosen) for chosen in product(*map(_list_prefixes, parts))]
 
 
-def _prefixes(queries: int) -> list[int]:
+def _list_prefixes(queries: int) -> list[int]:
     """Return the first none, one, two, ... of a set of queries."""
-    found = [0]
-    while queries:
-        lowest = queries & -queries
-        found.append(found[-1] | lowest)
-        queries ^= lowest
-    return found
+    return list(accumulate(split_queries(queries), initial=0))
 
 
 def _add_nodes(found: dict[Node, None], pool: Pool, coming: IncomingQSets, staying: Sequence[int], merged: int) -> None:
@@ -172,11 +167,7 @@ class GraphWeights:
         for queries, snapshot in node:
             alone &= ~queries
             weight += self.costs.shared_cost(pool, queries, snapshot)
-        while alone:
-            query = alone & -alone
-            weight += self.costs.unshared_cost(pool, query)
-            alone ^= query
-        return weight
+        return weight + sum(self.costs.unshared_cost(pool, query) for query in split_queries(alone))
 
     def edge_weight(self, before: Pool, one: Node, after: Pool, other: Node) -> float:
         """Return the cost of evaluations between two pools; infinite where a Q-set has no snapshots to go on with."""

@@ -13,8 +13,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from motet.optimizer.solvers.common import find_components
+from motet.plans.detect.partial_orders import items_of
 from motet.plans.sequences import RepeatedSequence
 from motet.template.symbols import Symbol
+
+
+def split_queries(queries: int) -> list[int]:
+    """Return each of a set of queries as a set of its own."""
+    return [1 << number for number in items_of(queries)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +36,8 @@ class Pool:
     """A transition from the state `entry` to `exit`, or a repeated part that begins and ends with these.
 
     Snapshots can be made at `snapshot_states`. `starting` and `ending` are the queries of which this is the first or
-    the last pool; `predecessors` and `successors` are the pools before and after it in its queries. `interchangeable`
-    are its queries, grouped by how they continue: the queries of a group continue in the same way.
+    the last pool; `predecessors` are the pools before it in its queries. `interchangeable` are its queries, grouped by
+    how they continue: the queries of a group continue in the same way.
     """
 
     number: int
@@ -43,7 +49,6 @@ class Pool:
     starting: int
     ending: int
     predecessors: tuple[int, ...]
-    successors: tuple[int, ...]
     interchangeable: tuple[int, ...]
 
     @property
@@ -178,7 +183,6 @@ def _build_template(queries: Sequence[_Query]) -> Template:
         numbers = [number_of[state] for state in query.states]
         repeated = sketch.transitions != ((sketch.first, sketch.last),) or sketch.first == sketch.last
         inside = range(sketch.first, sketch.last + 1) if repeated else (sketch.first,)
-        neighbours = [pair for at in users for pair in pairwise(routes[at]) if number in pair]
         pools.append(
             Pool(
                 number=number,
@@ -189,8 +193,7 @@ def _build_template(queries: Sequence[_Query]) -> Template:
                 queries=sum(1 << at for at in users),
                 starting=sum(1 << at for at in users if routes[at][0] == number),
                 ending=sum(1 << at for at in users if routes[at][-1] == number),
-                predecessors=tuple(sorted({one for one, other in neighbours if other == number})),
-                successors=tuple(sorted({other for one, other in neighbours if one == number})),
+                predecessors=tuple(sorted({one for at in users for one, to in pairwise(routes[at]) if to == number})),
                 interchangeable=tuple(futures.values()),
             )
         )
@@ -237,9 +240,7 @@ def _order_pools(routes: Sequence[Sequence[Hashable]]) -> list[Hashable]:
 
 
 def build_state_keys(sequence: RepeatedSequence) -> list[Hashable]:
-    """Return the key of each position's state: what it takes and adds, in which repetition, and how many equal ones
-    come before it.
-    """
+    """Return the key of each state: what it takes and adds, in which repetition, and how many equal ones precede it."""
     likes: list[Hashable] = list(zip(sequence.symbols, sequence.adds, strict=True))
     for first, last in sequence.find_repeated_ranges():
         own = tuple(likes[first : last + 1])

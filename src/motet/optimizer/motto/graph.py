@@ -97,9 +97,9 @@ def build_plan_graph(
     Sub-queries are searched for until one deadline, arcs until another.
     """
     terminals = list(dict.fromkeys(map(canonicalize, queries)))
-    windows_of = _windows_by_query(terminals)
+    windows_of = _group_windows(terminals)
     subjects = [*windows_of, *find_interesting_subqueries(terminals, deadline=deadline)]
-    masks = _item_masks(subjects)
+    masks = _encode_items(subjects)
     nodes = dict.fromkeys(terminals)
     for subject, mask in zip(subjects, masks, strict=True):
         windows = set(windows_of.get(subject, ()))
@@ -132,11 +132,11 @@ def build_graph(
     scratch, and sub-queries that fewer than two queries could use are left out. Sub-queries that there is no time to
     look at are left out too; queries are then computed from scratch.
     """
-    nodes: list[JoinSpec | Disjunction] = list(_disjunctions(terminals) if scans else ())
-    ordered: list[JoinSpec] = sorted(queries, key=_source_order)
+    nodes: list[JoinSpec | Disjunction] = list(_list_disjunctions(terminals) if scans else ())
+    ordered: list[JoinSpec] = sorted(queries, key=_make_source_key)
     nodes += ordered
     numbers = {node: at for at, node in enumerate(nodes, 1)}
-    kinds = [0] * (len(nodes) - len(ordered)) + _item_masks(ordered)
+    kinds = [0] * (len(nodes) - len(ordered)) + _encode_items(ordered)
     asked = set(terminals)
     arcs: dict[tuple[int, int], PlanArc] = {}
     for target, query in enumerate(nodes, 1):
@@ -173,7 +173,7 @@ def _has_same_window(one: JoinSpec, other: JoinSpec) -> bool:
     return window_of(one) == window_of(other)
 
 
-def _windows_by_query(terminals: Sequence[JoinSpec]) -> dict[JoinSpec, set[MatchWindow]]:
+def _group_windows(terminals: Sequence[JoinSpec]) -> dict[JoinSpec, set[MatchWindow]]:
     """Return the queries without windows, and the windows that each is asked for with."""
     found: dict[JoinSpec, set[MatchWindow]] = {}
     for query in terminals:
@@ -181,19 +181,19 @@ def _windows_by_query(terminals: Sequence[JoinSpec]) -> dict[JoinSpec, set[Match
     return found
 
 
-def _source_order(query: JoinSpec) -> tuple[int, int, tuple[bool, int, int]]:
+def _make_source_key(query: JoinSpec) -> tuple[int, int, tuple[bool, int, int]]:
     """Return the key by which sources come first: fewer items, fewer requirements, a larger window."""
     asks = len(query.order) + len(query.tests) + len(query.gaps)
     return len(query.items), asks, window_of(query).sort_key
 
 
-def _disjunctions(terminals: Sequence[JoinSpec]) -> list[Disjunction]:
+def _list_disjunctions(terminals: Sequence[JoinSpec]) -> list[Disjunction]:
     """Return the events of each query as a disjunction."""
     leaves = [frozenset(item for item in query.items if isinstance(item, LeafNode)) for query in terminals]
     return [Disjunction(items) for items in dict.fromkeys(leaves) if len(items) > 1]
 
 
-def _item_masks(queries: Sequence[JoinSpec]) -> list[int]:
+def _encode_items(queries: Sequence[JoinSpec]) -> list[int]:
     """Return the items of each query as bits: a query can contain another only if it has all of its bits."""
     bits: dict[ItemNode, int] = {}
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from motet.optimizer.motto.costs import ArcCosts
@@ -52,7 +52,6 @@ class MottoPlan:
     bound: float = 0.0
     is_optimal: bool = False
     seconds: float = 0.0
-    family: str = field(default="motto", init=False)
 
     @cached_property
     def tree_builder(self) -> TreeBuilder:

@@ -29,11 +29,11 @@ MOST_SUBQUERIES = 300
 
 
 def find_interesting_subqueries(
-    queries: Sequence[JoinSpec], transform: bool = True, most: int = MOST_SUBQUERIES, deadline: Deadline = NEVER
+    queries: Sequence[JoinSpec], transform: bool = True, deadline: Deadline = NEVER
 ) -> list[JoinSpec]:
     """Return the sub-queries that two queries, or two of such sub-queries, have in common, without windows.
 
-    There are at most so many, and they are searched for until the deadline.
+    There are at most `MOST_SUBQUERIES`, and they are searched for until the deadline.
     """
     known = dict.fromkeys(drop_window(canonicalize(query)) for query in queries)
     given = len(known)
@@ -43,7 +43,7 @@ def find_interesting_subqueries(
         one = pending.popleft()
         for other in compared:
             for common in find_common_subqueries(other, one, transform):
-                if len(known) < given + most and common not in known:
+                if len(known) < given + MOST_SUBQUERIES and common not in known:
                     known[common] = None
                     pending.append(DividedQuery(common))
         compared.append(one)

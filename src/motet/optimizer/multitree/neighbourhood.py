@@ -101,7 +101,7 @@ class PlanSpace:
 
     def _plan_part(self, number: int, part: Bits, rng: Random) -> JoinTree:
         """Return the best tree for a part, with or without what the pattern shares within it already."""
-        inside = [tree for tree in self._shared_subtrees(number) if not tree_bits(tree) & ~part]
+        inside = [tree for tree in self._find_shared_subtrees(number) if not tree_bits(tree) & ~part]
         keep = inside and rng.random() < 0.5
         return self.local[number].find_best(part, inside if keep else ())
 
@@ -110,10 +110,10 @@ class PlanSpace:
         required = [] if tree is None else [tree]
         if not self.orders_only and rng.random() < 0.5:
             bits = 0 if tree is None else tree_bits(tree)
-            required += [each for each in self._shared_subtrees(number) if not tree_bits(each) & bits]
+            required += [each for each in self._find_shared_subtrees(number) if not tree_bits(each) & bits]
         return self.local[number].find_best(None, required)
 
-    def _shared_subtrees(self, number: int) -> list[JoinTree]:
+    def _find_shared_subtrees(self, number: int) -> list[JoinTree]:
         """Return the largest subtrees of a pattern that others have too."""
         found: list[JoinTree] = []
         pending = [self.plan.trees[number]]

@@ -84,7 +84,7 @@ def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 
             near[v] |= 1 << u
             near[u] |= 1 << v
     found: dict[tuple[Bits, Bits], None] = {}
-    for clique in islice(_cliques(0, (1 << len(pairs)) - 1, 0, near), MOST_COMMON):
+    for clique in islice(_list_cliques(0, (1 << len(pairs)) - 1, 0, near), MOST_COMMON):
         for bits in _find_agreeing(clique, pairs, one, other):
             if bits[0].bit_count() >= smallest:
                 found[bits] = None
@@ -95,7 +95,7 @@ def find_maximal_common(one: KeyedPattern, other: KeyedPattern, smallest: int = 
     ]
 
 
-def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> Iterator[Bits]:
+def _list_cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> Iterator[Bits]:
     """Yield the maximal cliques of a graph, by Bron and Kerbosch with a pivot."""
     if not candidates and not done:
         if chosen:
@@ -103,7 +103,7 @@ def _cliques(chosen: Bits, candidates: Bits, done: Bits, near: list[Bits]) -> It
         return
     pivot = max(items_of(candidates | done), key=lambda v: (near[v] & candidates).bit_count())
     for v in items_of(candidates & ~near[pivot]):
-        yield from _cliques(chosen | 1 << v, candidates & near[v], done & near[v], near)
+        yield from _list_cliques(chosen | 1 << v, candidates & near[v], done & near[v], near)
         candidates &= ~(1 << v)
         done |= 1 << v
 

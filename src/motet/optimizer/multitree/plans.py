@@ -96,8 +96,8 @@ class MultiPlan:
 
         Subtrees that other patterns have are shared; those that only this pattern had are dropped.
         """
-        changes = self._changes([(number, tree)])
-        self.cost += self._cost_of(changes)
+        changes = self._find_changes([(number, tree)])
+        self.cost += self._sum_costs(changes)
         for shape, windows in changes.items():
             after = _add(self.nodes.get(shape, {}), windows)
             if after:
@@ -111,7 +111,7 @@ class MultiPlan:
 
     def cost_change(self, trees: Trees) -> float:
         """Return by how much other trees for some patterns would change the cost. O(size of the trees)."""
-        return self._cost_of(self._changes(trees))
+        return self._sum_costs(self._find_changes(trees))
 
     def exact_cost(self) -> float:
         """Return the cost added up again: its changes accumulate rounding errors."""
@@ -121,7 +121,7 @@ class MultiPlan:
         """Return how many patterns have a subtree of one of them."""
         return sum(self.nodes.get(self.costs.shape(self.patterns[number], tree), {}).values())
 
-    def _changes(self, trees: Trees) -> dict[Shape, Windows]:
+    def _find_changes(self, trees: Trees) -> dict[Shape, Windows]:
         """Return for each node that trees would gain or lose, by how much its numbers of windows change."""
         changes: dict[Shape, Windows] = {}
         for number, tree in trees:
@@ -133,7 +133,7 @@ class MultiPlan:
                 windows[share] = windows.get(share, 0) + (1 if shape in new else -1)
         return changes
 
-    def _cost_of(self, changes: Mapping[Shape, Windows]) -> float:
+    def _sum_costs(self, changes: Mapping[Shape, Windows]) -> float:
         total, cost = 0.0, self.costs.cost
         for shape, windows in changes.items():
             before = self.nodes.get(shape, {})

@@ -17,9 +17,7 @@ from motet.plans.cost import PRICES
 
 
 class BenefitModel(Protocol):
-    """What sharing is worth: a gain for each place, and a cost once. Another executor's costs can take the place of
-    the printed ones.
-    """
+    """What sharing is worth: a gain for each place, and a cost once, by the printed costs or another executor's."""
 
     def gain(self, place: Place, length: int) -> float:
         """Return what the query at a place saves if it shares a pattern of so many positions there."""

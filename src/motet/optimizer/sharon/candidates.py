@@ -26,9 +26,7 @@ class Candidate:
 
     @cached_property
     def full_segment(self) -> Segment:
-        """The candidate (p, Q_p) of the paper: all queries that contain p share it, at the first places that do not
-        overlap.
-        """
+        """The candidate (p, Q_p) of the paper: all queries with p share it, at the first places that do not overlap."""
         chosen: list[Place] = []
         for number, offset in self.places:
             if not chosen or chosen[-1][0] != number or chosen[-1][1] + len(self.symbols) <= offset:

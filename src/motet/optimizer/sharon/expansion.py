@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 
 from motet.optimizer.sharon.benefit import BenefitModel
 from motet.optimizer.sharon.candidates import Candidate, Place
-from motet.optimizer.sharon.graph import SharingOption
+from motet.optimizer.sharon.graph import SharingOption, covered_positions
 from motet.optimizer.solvers.packing import Offer, Packing
 from motet.plans.sharing import Segment
 
@@ -27,7 +27,7 @@ def expand_candidates(
     A place that pays and conflicts with no other candidate belongs to every option: adding it makes any plan better.
     All others are combined in every way.
     """
-    covering = Counter(covered for number in promising for covered in _list_covered_places(candidates[number]))
+    covering = Counter(covered for number in promising for covered in covered_positions(candidates[number]))
     options: list[SharingOption] = []
     candidate_pairs = 0
     for number in promising:
@@ -60,10 +60,6 @@ def find_promising_candidates(candidates: Sequence[Candidate], benefit: BenefitM
         if sum(max(benefit.gain(place, len(candidate.symbols)), 0.0) for place in candidate.places)
         > benefit.cost(candidate)
     ]
-
-
-def _list_covered_places(candidate: Candidate) -> list[Place]:
-    return [(query, offset + step) for query, offset in candidate.places for step in range(len(candidate.symbols))]
 
 
 def _enumerate_options(certain: list[Place], open_: list[Place], length: int) -> Iterator[tuple[Place, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from motet.optimizer.sharon.benefit import BenefitModel
-from motet.optimizer.sharon.candidates import Candidate
+from motet.optimizer.sharon.candidates import Candidate, Place
 from motet.optimizer.solvers.independent_sets import WeightedGraph, guaranteed_weight
 from motet.plans.sharing import Segment
 
@@ -53,7 +53,7 @@ def value_candidates(candidates: Sequence[Candidate], benefit: BenefitModel) -> 
 def build_sharon_graph(options: Iterable[SharingOption]) -> SharonGraph:
     """Build the graph of the beneficial options (algorithm 1): two that cover the same position of a query conflict."""
     vertices = tuple(option for option in options if option.benefit > 0)
-    covering: dict[tuple[int, int], set[int]] = {}
+    covering: dict[Place, set[int]] = {}
     for v, vertex in enumerate(vertices):
         for covered in covered_positions(vertex.segment):
             covering.setdefault(covered, set()).add(v)
@@ -64,10 +64,9 @@ def build_sharon_graph(options: Iterable[SharingOption]) -> SharonGraph:
     return SharonGraph(vertices, WeightedGraph(tuple(vertex.benefit for vertex in vertices), tuple(around)))
 
 
-def covered_positions(segment: Segment) -> list[tuple[int, int]]:
-    """Return every (query, position) that a segment covers."""
-    length = len(segment.symbols)
-    return [(number, offset + step) for number, offset in segment.places for step in range(length)]
+def covered_positions(run: Segment | Candidate) -> list[Place]:
+    """Return every (query, position) that a run of symbols covers at its places."""
+    return [(number, offset + step) for number, offset in run.places for step in range(len(run.symbols))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def solve_packing(packing: Packing, seconds: float | None = None) -> PackingSolu
     if outcome.x is not None and not _is_integral(outcome.x):
         again = _solve(worth, rows, np.ones_like(only_bundles), deadline.seconds_left)
         outcome = outcome if again.x is None else again
-    bound = min(_proved_bound(outcome, ceiling), ceiling)
+    bound = min(_read_bound(outcome, ceiling), ceiling)
     if outcome.x is None:
         return PackingSolution(None, 0.0, bound)
     chosen = _drop_infeasible(packing, np.flatnonzero(outcome.x[: len(offers)] > 0.5).tolist())
@@ -141,7 +141,7 @@ def _solve(worth: Any, rows: Sequence[Row], integrality: Any, seconds: float) ->
     return outcome
 
 
-def _proved_bound(outcome: Any, ceiling: float) -> float:
+def _read_bound(outcome: Any, ceiling: float) -> float:
     """Return a bound that no choice exceeds: the ceiling where HiGHS had no time to prove anything."""
     dual = getattr(outcome, "mip_dual_bound", None)
     if dual is None or not np.isfinite(dual):

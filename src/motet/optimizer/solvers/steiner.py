@@ -268,11 +268,7 @@ def dual_ascent(network: Network, terminals: frozenset[int], barred: frozenset[i
 
 
 def anneal(
-    network: Network,
-    seed: int = 0,
-    deadline: Deadline = NEVER,
-    start: Iterable[int] = (),
-    steps: int | None = None,
+    network: Network, seed: int = 0, deadline: Deadline = NEVER, start: Iterable[int] = (), steps: int | None = None
 ) -> SearchResult[frozenset[int]]:
     """Return the nodes of the best tree that annealing finds, improved until no single node makes it cheaper.
 

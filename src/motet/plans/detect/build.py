@@ -208,7 +208,7 @@ class PlanBuilder:
 
     def _plan_alternative(self, alternative: Alternative, query: DetectQuery) -> PlannedAlternative:
         deferred = tuple(
-            (guard.absence, _all_positions(guard.after), _all_positions(guard.before))
+            (guard.absence, _collect_positions(guard.after), _collect_positions(guard.before))
             for guard in sorted(alternative.guards, key=repr)
             if not query.is_free(guard.absence)
         )
@@ -459,5 +459,5 @@ def _sort_items(alternative: Alternative) -> list[Item]:
     return sorted(alternative.items, key=lambda item: min(item_positions(item)))
 
 
-def _all_positions(items: Iterable[Item]) -> frozenset[int]:
+def _collect_positions(items: Iterable[Item]) -> frozenset[int]:
     return frozenset().union(*map(item_positions, items))

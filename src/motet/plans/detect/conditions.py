@@ -247,15 +247,19 @@ def _always_meet(one: frozenset[int], other: frozenset[int], loop: Loop) -> bool
 
 def _reaches(loop: Loop, begin: Iterable[int], end: Collection[int], avoided: Collection[int]) -> bool:
     """Return whether a path leads from some items to others without some between."""
-    pending, seen = [item for item in begin if item not in avoided], set(avoided)
+    return not _walk(loop.steps, begin, avoided).isdisjoint(end)
+
+
+def _walk(steps: Collection[tuple[int, int]], begin: Iterable[int], avoided: Collection[int] = ()) -> set[int]:
+    """Return the items at which a walk from some items may be, itself included, that never is at those avoided."""
+    found: set[int] = set()
+    pending = list(begin)
     while pending:
         item = pending.pop()
-        if item in end:
-            return True
-        if item not in seen:
-            seen.add(item)
-            pending += [q for p, q in loop.steps if p == item and q not in seen]
-    return False
+        if item not in found and item not in avoided:
+            found.add(item)
+            pending += [q for p, q in steps if p == item]
+    return found
 
 
 def _find_last(condition: Expression) -> str:
@@ -265,14 +269,7 @@ def _find_last(condition: Expression) -> str:
 
 def _find_later(loop: Loop, item: int) -> set[int]:
     """Return the items of a loop that may be bound at any step after one."""
-    found: set[int] = set()
-    pending = [item]
-    while pending:
-        p = pending.pop()
-        more = {q for one, q in loop.steps if one == p} - found
-        found |= more
-        pending += more
-    return found
+    return _walk(loop.steps, [q for p, q in loop.steps if p == item])
 
 
 def _list_uses(condition: Expression) -> dict[str, set[At]]:
@@ -307,13 +304,4 @@ def _as_pair(test: Expression, earlier: str) -> Expression:
 
 def _can_return(loop: Loop, own: set[int]) -> bool:
     """Return whether something else can be bound between two events of the same variable."""
-    pending = [q for p, q in loop.follow if p in own and q not in own]
-    seen: set[int] = set()
-    while pending:
-        item = pending.pop()
-        if item in own:
-            return True
-        if item not in seen:
-            seen.add(item)
-            pending += [q for p, q in loop.follow if p == item]
-    return False
+    return not _walk(loop.follow, [q for p, q in loop.follow if p in own and q not in own]).isdisjoint(own)

@@ -92,9 +92,7 @@ class Rates:
         return guess_selectivity(test) if measured is None else max(measured, LEAST_SHARE)
 
     def joint_selectivity(self, tests: Sequence[Expression], symbols: Mapping[str, Symbol]) -> float:
-        """Return the share of combinations that satisfy all tests: the product of each where no joint share was
-        measured.
-        """
+        """Return the share of combinations that satisfy all tests: the product of each, unless measured jointly."""
         names = sorted(frozenset().union(*map(variables, tests)))
         key = (*tests, *((name, symbols.get(name)) for name in names))
         if key not in self._joint:
@@ -116,9 +114,7 @@ def window_share(spec: JoinSpec, rates: Rates) -> float:
 
 
 class Cardinalities:
-    """The expected number of instances of any set of items of a join, for its own window or another share of the
-    stream.
-    """
+    """The expected instances of any set of items of a join, for its own window or another share of the stream."""
 
     def __init__(self, spec: JoinSpec, rates: Rates, share: float | None = None) -> None:
         self.spec = spec
@@ -138,10 +134,6 @@ class Cardinalities:
         self._instances: dict[Bits, float] = {}
         self._selectivities: dict[Bits, float] = {}
         self._joint: dict[tuple[int, ...], float] = {}
-
-    def of(self, items: frozenset[int]) -> float:
-        """Return the expected instances of a set of items."""
-        return self.instances(bits_of(items))
 
     def instances(self, items: Bits) -> float:
         """Return the expected instances of items given as bits."""
@@ -239,7 +231,7 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
     return prices.scan + prices.scanned * sizes.events + prices.step * steps + prices.path * paths
 
 
-def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False, prices: Prices = PRICES) -> float:
+def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False) -> float:
     """Return the cost of joining a pattern from the counts of events and how often its conditions hold, guessed where
     that was not measured: in the order of the pattern, or from the rarest event on. O(items + tests), much cheaper
     than estimating a tree.
@@ -260,11 +252,11 @@ def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False,
         for test in tests:
             if isinstance(test, Comparison) and test.operator == "=":  # by which inner rows are sorted
                 searched[at] = min(searched[at], rates.joint_selectivity([test], symbols))
-    made, cost = float(rates.keys), prices.row * sum(counts)
+    made, cost = float(rates.keys), PRICES.row * sum(counts)
     for size, item in enumerate(order, 1):
         looked_at = made * counts[item] / rates.keys / (size if is_ordered else 1)
         made = looked_at * selectivity[size - 1]
         if size > 1:
             in_window = share_in_window(size, share)
-            cost += in_window * (prices.pair * looked_at * searched[size - 1] + (prices.row + prices.instance) * made)
+            cost += in_window * (PRICES.pair * looked_at * searched[size - 1] + (PRICES.row + PRICES.instance) * made)
     return cost

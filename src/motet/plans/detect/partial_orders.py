@@ -49,47 +49,33 @@ class PartialOrder:
         self.count_orders = cache(self._count_orders)
         self.search_range = cache(self._search_range)
         self.is_left_searched = cache(self._is_left_searched)
-        self.mean_last_place = cache(self._mean_last_place)
-        self.mean_first_place = cache(self._mean_first_place)
+        self.mean_place = cache(self._mean_place)
 
     def _count_orders(self, items: Bits) -> float:
         """Count the linear orders of some items; of many, as if they were a forest: n! / (what follows each)."""
         if items.bit_count() > MOST_EXACT:
             followers = (1 + (self._after.get(item, 0) & items).bit_count() for item in items_of(items))
             return factorial(items.bit_count()) / prod(followers)
-        return sum(self.count_orders(items ^ 1 << last) for last in self._lasts(items)) if items else 1
+        return sum(self.count_orders(items ^ 1 << last) for last in self._list_ends(items, last=True)) if items else 1
 
     def probability(self, items: Bits) -> float:
         """Return the share of all permutations of some items that agree with the order."""
         return self.count_orders(items) / factorial(items.bit_count())
 
-    def _lasts(self, items: Bits) -> list[int]:
-        return [item for item in items_of(items) if not self._after.get(item, 0) & items]
+    def _list_ends(self, items: Bits, *, last: bool) -> list[int]:
+        """Return the items that may come last of some, or first."""
+        beyond = self._after if last else self._before
+        return [item for item in items_of(items) if not beyond.get(item, 0) & items]
 
-    def _firsts(self, items: Bits) -> list[int]:
-        return [item for item in items_of(items) if not self._before.get(item, 0) & items]
-
-    def _mean_last_place(self, items: Bits, chosen: Bits) -> float:
-        """Return the mean place, from 1, that the last of some chosen items has among all."""
+    def _mean_place(self, items: Bits, chosen: Bits, last: bool) -> float:
+        """Return the mean place that the last, or the first, of some chosen items has among all, from 1 at that end."""
         count = items.bit_count()
         if count > MOST_EXACT:  # as if all were in any order
-            return count + 1 - (count + 1) / ((items & chosen).bit_count() + 1)
-        places = 0.0
-        for last in self._lasts(items):
-            rest = items ^ 1 << last
-            own = items.bit_count() if chosen >> last & 1 else self.mean_last_place(rest, chosen)
-            places += own * self.count_orders(rest)
-        return places / self.count_orders(items)
-
-    def _mean_first_place(self, items: Bits, chosen: Bits) -> float:
-        """Return the mean place, from 1, that the first of some chosen items has among all."""
-        count = items.bit_count()
-        if count > MOST_EXACT:
             return (count + 1) / ((items & chosen).bit_count() + 1)
         places = 0.0
-        for first in self._firsts(items):
-            rest = items ^ 1 << first
-            own = 1.0 if chosen >> first & 1 else 1.0 + self.mean_first_place(rest, chosen)
+        for end in self._list_ends(items, last=last):
+            rest = items ^ 1 << end
+            own = 1.0 if chosen >> end & 1 else 1.0 + self.mean_place(rest, chosen, last)
             places += own * self.count_orders(rest)
         return places / self.count_orders(items)
 
@@ -97,13 +83,13 @@ class PartialOrder:
         """Return whether a join searches its left side by last times: the side that comes first, else one with a single
         item, else the one with the first item.
         """
-        if self._all_before(right, left):
+        if self._come_before(right, left):
             return False
-        if self._all_before(left, right):
+        if self._come_before(left, right):
             return True
         return (left.bit_count() > 1, left & -left) < (right.bit_count() > 1, right & -right)
 
-    def _all_before(self, ones: Bits, others: Bits) -> bool:
+    def _come_before(self, ones: Bits, others: Bits) -> bool:
         return all(not others & ~self._after.get(one, 0) for one in items_of(ones))
 
     def _search_range(self, outer: Bits, inner: Bits) -> tuple[float, float]:
@@ -121,8 +107,8 @@ class PartialOrder:
                 followed |= 1 << item
             if not inner & ~self._before.get(item, 0):
                 precedes |= 1 << item
-        since = self.mean_last_place(outer, followed) - 1 if followed else -1.0
-        until = self.mean_first_place(outer, precedes) - 1 if precedes else float(count)
+        since = count - self.mean_place(outer, followed, True) if followed else -1.0
+        until = self.mean_place(outer, precedes, False) - 1 if precedes else float(count)
         together = self.probability(outer | inner) / (self.probability(outer) * self.probability(inner))
         return (until - since) / count, together
 

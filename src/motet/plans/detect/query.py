@@ -296,15 +296,15 @@ def _derive_alternatives(
 
 def _gaps_inside_blocks(alternatives: Iterable[Alternative]) -> Iterator[int]:
     """Yield the absences that guard gaps inside a repeated AND, where only rounds are known, not their events."""
-    for loop in _loops(alternatives):
+    for loop in _list_loops(alternatives):
         blocks = [item for item in loop.items if isinstance(item, Choice)]
         if blocks:
             inside = [alternative for block in blocks for alternative in block.alternatives]
             yield from (guard.absence for alternative in inside for guard in alternative.guards)
-            for each in (loop, *_loops(inside)):
+            for each in (loop, *_list_loops(inside)):
                 yield from (absence for ways in each.follow.values() for guards in ways for absence in guards)
             yield from _gaps_inside_blocks(inside)
 
 
-def _loops(alternatives: Iterable[Alternative]) -> list[Loop]:
+def _list_loops(alternatives: Iterable[Alternative]) -> list[Loop]:
     return [item for alternative in alternatives for item in alternative.items if isinstance(item, Loop)]
