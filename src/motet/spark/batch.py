@@ -249,10 +249,13 @@ class BatchJob:
         # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
         is_whole = isinstance(branch, DetectBranch) and branch.needs_combine
         if self.cut_hot_keys and branch.overlap is not None and layout.tasks > HOT_KEY_FACTOR and not is_whole:
-            seen = scan and estimate_key_skew(scan, branch.partition, self.program.schema.type, branch.types)
-            even = plan_even_layout(seen.rows, seen.largest, limit, self.partitions) if seen else None
-            if even is not None:
-                layout = even
+            origin = scan or self.sampler.cheap_origin
+            keys, type = branch.partition, self.program.schema.type
+            seen = None if origin is None else estimate_key_skew(origin, keys, type, branch.types)
+            even = None if seen is None else plan_even_layout(seen.rows, seen.largest, limit, self.partitions)
+            if seen is not None and even is not None:
+                # How many rows Spark computes of those in files is not known.
+                layout, share = layout if scan is None else even, seen.share
             else:
                 layout, share = self._sample_layout(events, columns, branch, branch.overlap, limit)
         return layout if branch.partition or layout.slices else TaskLayout(1), share

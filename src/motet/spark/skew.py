@@ -121,10 +121,13 @@ class TaskLayout:
 
 @dataclass(frozen=True, slots=True)
 class KeySkew:
-    """About how many rows are relevant, and what share of them the most frequent key seems to have."""
+    """About how many rows are relevant, what share of them the most frequent key seems to have, and which share of all
+    rows they are.
+    """
 
     rows: float
     largest: float
+    share: float
 
 
 def estimate_key_skew(scan: FileScan, keys: Sequence[str], type: str, types: frozenset[str] | None) -> KeySkew | None:
@@ -153,7 +156,8 @@ def estimate_key_skew(scan: FileScan, keys: Sequence[str], type: str, types: fro
     if not len(rows):
         return None
     counts = rows.select(list(keys)).group_by(list(keys)).aggregate([([], "count_all")])["count_all"]
-    return KeySkew(stored / len(picked) * len(scan.files) * len(rows) / read, pc.max(counts).as_py() / len(rows))
+    share = len(rows) / read
+    return KeySkew(stored / len(picked) * len(scan.files) * share, pc.max(counts).as_py() / len(rows), share)
 
 
 def plan_even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> TaskLayout | None:
