@@ -116,8 +116,8 @@ def _list_items(sequence: Any) -> list[Any]:
 STEPS = ("project", "filter", "with_columns", "with_columns_renamed", "drop", "join")
 
 
-def find_connect_scan(events: DataFrame) -> ScanParts:
-    """Read the plan that a client of Spark Connect has made.
+def find_connect_scan(events: DataFrame, names: Sequence[str]) -> ScanParts:
+    """Read the plan that a client of Spark Connect has made of columns of these names.
 
     Raises:
         CannotTranslate: Its columns are not those of parquet files.
@@ -154,7 +154,7 @@ def find_connect_scan(events: DataFrame) -> ScanParts:
                 columns, is_whole = _compute_columns(node, scope)
                 scope, exact = replace(scope, columns=columns), exact and is_whole
         earlier = {**earlier, node.common.plan_id: scope}
-    outputs = [scope.columns[name] for name in events.columns]
+    outputs = [scope.columns[name] for name in names]
     return ScanParts(read.inputFiles(), pa.schema(list(known.items())), outputs, conditions, exact)
 
 

@@ -118,7 +118,7 @@ def find_origin(events: DataFrame, columns: pa.Schema) -> FileScan | None:
     if any(conf.get(setting, "false") == "true" for setting in LENIENT_SETTINGS):
         return None
     try:
-        parts = find_classic_scan(events) if hasattr(events, "_jdf") else find_connect_scan(events)
+        parts = find_classic_scan(events) if hasattr(events, "_jdf") else find_connect_scan(events, columns.names)
         used = sorted(set().union(*map(list_columns, (*parts.outputs, *parts.conditions))))
         read = pa.schema([parts.stored.field(name) for name in used])
     except (CannotTranslate, KeyError):

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -188,11 +189,19 @@ def hash_keys(rows: pa.Table, keys: Sequence[str]) -> Hashes:
     """Hash the key of each row, by its values alone: the same in every task. No value is null. O(n)."""
     hashes = np.zeros(len(rows), np.uint64)
     for name in keys:
-        coded = encode_dictionary(rows.column(name))
-        values = coded.dictionary.to_numpy(zero_copy_only=False)
-        numbers = values.view(np.int64) if values.dtype.kind in "mM" else values
-        of_values = pd.util.hash_array(numbers, categorize=False)
-        hashes = hashes * np.uint64(31) + of_values[coded.indices.to_numpy()]
+        column = rows.column(name)
+        if pa.types.is_integer(column.type) or pa.types.is_temporal(column.type):
+            found = _hash_values(column.to_numpy())
+        else:
+            coded = encode_dictionary(column)
+            found = _hash_values(coded.dictionary.to_numpy(zero_copy_only=False))[coded.indices.to_numpy()]
+        hashes = hashes * np.uint64(31) + found
+    return hashes
+
+
+def _hash_values(values: NDArray[Any]) -> Hashes:
+    numbers = values.view(np.int64) if values.dtype.kind in "mM" else values
+    hashes: Hashes = pd.util.hash_array(numbers, categorize=False)
     return hashes
 
 
