@@ -155,7 +155,9 @@ def find_connect_scan(events: DataFrame, names: Sequence[str]) -> ScanParts:
                 scope, exact = replace(scope, columns=columns), exact and is_whole
         earlier = {**earlier, node.common.plan_id: scope}
     outputs = [scope.columns[name] for name in names]
-    return ScanParts(read.inputFiles(), pa.schema(list(known.items())), outputs, conditions, exact)
+    # Of a whole plan Spark may know that it reads none of the files.
+    files = (events if exact else read).inputFiles()
+    return ScanParts(files, pa.schema(list(known.items())), outputs, conditions, exact)
 
 
 def _require_broadcast(join: Any) -> None:

@@ -32,7 +32,7 @@ from motet.statistics.sample import STRETCHES, WHOLE_BELOW, SampledRows
 PLACE = "#place"
 # Spark numbers rows by partition and, in these bits, by their place in it.
 PLACE_BITS = 33
-# A job of Spark's takes 0.1 s or more, as long as it takes a core to run so many rows fifty times.
+# A job of Spark's takes 0.1 s or more, which is more than 2 % of a run in which a core has fewer rows than these.
 FILES_TELL_BELOW = 8_000_000
 # Plans whose partitions may begin with rows that are not like the rest.
 SORTED_PLAN = re.compile(r"\b(Sort|Exchange|Window|SortAggregate|TakeOrdered\w*)\b")
