@@ -56,7 +56,7 @@ def compare_with_identity(setting: Setting, api: str = "classic") -> list[Row]:
         spent: Timings = {name: [] for name in cases}
         sampled: Timings = {name: [] for name in cases}
         ran: dict[str, str] = {}
-        take_sample = sample.sample_dataframe
+        take_sample = sample.sample_for_plan
 
         def run(name: str) -> None:
             def add_time(work: Callable[..., Any], *arguments: Any) -> Any:
@@ -66,14 +66,14 @@ def compare_with_identity(setting: Setting, api: str = "classic") -> list[Row]:
                 return found
 
             def time_sample(sampler: RowSampler, *arguments: Any) -> SampledRows:
-                _ = sampler.scan  # the run reads by it too
+                _ = sampler.origin  # the run reads by it too
                 found: SampledRows = add_time(take_sample, sampler, *arguments)
                 return found
 
             sampled[name].append(0.0)
             before = read_tree_cpu(os.getpid())
             with (
-                mock.patch.object(sample, "sample_dataframe", time_sample),
+                mock.patch.object(sample, "sample_for_plan", time_sample),
                 mock.patch.object(sampling, "estimate_statistics", partial(add_time, estimate_statistics)),
             ):
                 results: Any = cases[name]()

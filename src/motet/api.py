@@ -643,7 +643,7 @@ def _run_on_spark(events: Any, workload: Workload, options: Options) -> Any:
     if options.select or is_spark(events):
         return compile_and_run(_select_on_spark(events, options), workload, options).results
     source = open_source(events, options, workload)
-    return run_batch(readable(source), compile_for(source, workload, options)).results
+    return run_batch(readable(source), compile_for(source, workload, options, engine="spark")).results
 
 
 def _select_on_spark(events: Any, options: Options) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from motet.io.events import (
     select_columns,
 )
 from motet.io.formats import OTHER, require_options_apply
-from motet.io.sample import list_sampled_columns, sample_events
+from motet.io.sample import list_sampled_columns, sample_events, sample_once
 from motet.language import read
 from motet.language.builder import QueryBuilder
 from motet.language.builder import workload as build_workload
@@ -211,24 +212,36 @@ def prepare(
     types = _find_types(source) if check_types else None
     if engine == "oracle":
         return Job(source, workload, schema, options, None, check_workload(workload, schema, types))
-    program = compile_for(source, workload, options, types)
+    program = compile_for(source, workload, options, types, engine)
     return Job(source, workload, schema, options, program, program.warnings)
 
 
-def compile_for(source: Source, workload: Workload, options: Options, types: Sequence[str] | None = None) -> Program:
+def compile_for(
+    source: Source,
+    workload: Workload,
+    options: Options,
+    types: Sequence[str] | None = None,
+    engine: Engine = "local",
+) -> Program:
     """Validate and compile a workload for a source of events: by a sample of them, where no statistics are given.
 
     Raises:
         QueryError: The queries are wrong, or do not fit the events.
     """
     schema = make_schema(source.schema, options)
-    return compile_by_sample(workload, schema, options, types, lambda: _read_sample(source, workload, schema))
+    return compile_by_sample(workload, schema, options, types, partial(_read_sample, source, workload, schema, engine))
 
 
-def _read_sample(source: Source, workload: Workload, schema: EventSchema) -> SampledRows:
+def _read_sample(
+    source: Source, workload: Workload, schema: EventSchema, engine: Engine, queries: int | None
+) -> SampledRows:
     columns = list_sampled_columns(workload, schema)
     read = schema.list_sources(columns)
-    found = sample_table(source.table(read)) if isinstance(source, TableSource) else sample_events(source, read, schema)
+    if isinstance(source, TableSource):
+        found = sample_table(source.table(read), queries)
+    else:
+        take = sample_once if engine == "local" else sample_events
+        found = take(source, read, schema, queries)
     return replace(found, stretches=tuple(schema.derive(rows, columns) for rows in found.stretches))
 
 

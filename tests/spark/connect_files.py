@@ -88,6 +88,23 @@ def main(folder: str) -> None:
         changed = frame.filter(condition)
         expected = motet.run(changed.toArrow().cast(rows.schema), QUERIES)
         assert_same_results(motet.run(changed, QUERIES).toArrow().cast(expected.schema), expected)
+    kinds = spark.range(2).selectExpr("char(65 + id) AS type", "id AS kind")
+    small = sf.broadcast(kinds)
+    for changed, is_known in (
+        (frame.filter("pmod(x, 4) > 1"), True),
+        (frame.join(small, "type").withColumn("y", sf.hash("k")), True),
+        (frame.join(small, frame.type == small.type).select(frame.time, frame.type, frame.k), True),
+        (frame.join(kinds, "type"), False),
+        (frame.join(small, "type").withColumn("k", sf.col("kind")), False),
+        (frame.withColumn("k", sf.hash("k")), False),
+        (frame.select("time", "type", sf.hash("k").alias("k")), False),
+    ):
+        schema = get_event_schema(changed, motet.Options())
+        origin = make_sampler(changed, ["time", "type", "k"], schema).cheap_origin
+        assert (origin is not None) == is_known, changed
+    changed = frame.join(small, "type").drop("kind")
+    expected = motet.run(changed.toArrow().select(rows.column_names).cast(rows.schema), QUERIES)
+    assert_same_results(motet.run(changed, QUERIES).toArrow().cast(expected.schema), expected)
     for rows_of_each, taken, cut in (
         (25_000, [20_001], [0]),
         (10_000, [10_000, 10_000, 1], [2]),

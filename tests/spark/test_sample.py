@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 
@@ -14,10 +16,15 @@ from pyspark.sql import functions as sf
 
 import motet
 from motet.compile import Program
+from motet.model.query import Workload
+from motet.spark import sample
 from motet.spark.dataframes import get_event_schema
 from motet.spark.sample import compile_for, make_sampler
+from motet.statistics.model import Statistics
 
 pytestmark = pytest.mark.spark
+
+Change = Callable[[DataFrame, DataFrame], DataFrame]  # takes rows and a small table
 
 QUERIES = """
 QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s SLIDE 5 s
@@ -103,3 +110,62 @@ def test_first_rows_are_all_where_no_partition_has_more(spark: SparkSession) -> 
     first = make_sampler(events, ["time", "k"], get_event_schema(events, motet.Options())).first_rows
     assert (len(first.rows), len(first.cut), first.like_rest) == (9_000, 0, False)
     assert first.take_evenly() == first.rows
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows, small: rows.filter("pmod(k, 2) < 2"),
+        lambda rows, small: rows.join(small, "type").filter("hash(type) != 0"),
+        lambda rows, small: small.join(rows, "type", "right").withColumn("y", sf.hash("k")),
+        lambda rows, small: rows.join(sf.broadcast(small.union(small).distinct()), "type", "left_semi"),
+    ],
+)
+def test_a_short_run_is_planned_by_the_files_that_rows_come_from(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change
+) -> None:
+    events = make_events(60_000)
+    pq.write_table(events, tmp_path / "events.parquet", row_group_size=20_000)
+    small = spark.range(3).selectExpr("char(65 + id) AS type")
+    rows = change(spark.read.parquet(str(tmp_path)), small)
+    workload, options = motet.parse(QUERIES), motet.Options(time_unit="us")
+    found, jobs = compile_and_count_jobs(rows, workload, options)
+    exact = motet.profile(events, workload, time_unit="us")
+    assert (found.sampled < 25_000, jobs) == (True, 0)
+    for symbol in ("A", "B", "A[x > 0.9]"):
+        assert found.rates[symbol] == pytest.approx(exact.rates[symbol], rel=0.15), symbol
+
+    monkeypatch.setattr(sample, "FILES_TELL_BELOW", 0)
+    assert compile_and_count_jobs(rows, workload, options)[1] > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows, small: rows.withColumn("k", sf.hash("k")),
+        lambda rows, small: rows.join(small.withColumnRenamed("type", "kind"), rows.type == sf.col("kind")).select(
+            "time", sf.col("kind").alias("type"), "k", "x"
+        ),
+        lambda rows, small: rows.join(rows.select("time", "k"), ["time", "k"]),
+        lambda rows, small: rows.union(rows),
+    ],
+)
+def test_columns_that_files_do_not_have_are_sampled_by_spark(
+    spark: SparkSession, tmp_path: Path, change: Change
+) -> None:
+    pq.write_table(make_events(30_000), tmp_path / "events.parquet")
+    small = spark.range(3).selectExpr("char(65 + id) AS type")
+    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "1000")
+    rows = change(spark.read.parquet(str(tmp_path)), small)
+    assert compile_and_count_jobs(rows, motet.parse(QUERIES), motet.Options(time_unit="us"))[1] > 0
+    spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+
+
+def compile_and_count_jobs(rows: DataFrame, workload: Workload, options: motet.Options) -> tuple[Statistics, int]:
+    """Return the statistics that a workload is planned by, and how many jobs of Spark's brought them."""
+    context, group = rows.sparkSession.sparkContext, uuid.uuid4().hex
+    context.setJobGroup(group, "what plans are made by")
+    found = compile_for(rows, workload, options).options.statistics
+    context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert found is not None
+    return found, len(context.statusTracker().getJobIdsForGroup(group))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.spark import serialization
-from motet.spark.serialization import CachedPickle, narrow_columns, table_from_ipc, table_to_ipc
+from motet.spark.serialization import CachedPickle, narrow_columns, table_from_ipc, table_to_ipc, tables_to_ipc
 
 
 def test_a_worker_unpickles_a_value_once() -> None:
@@ -71,3 +71,9 @@ def test_narrowed_rows_take_few_bytes() -> None:
     assert [field.type.bit_width for field in narrowed.schema] == [32, 16, 8]
     assert len(table_to_ipc(narrowed)) < 0.45 * len(table_to_ipc(table))
     assert table_from_ipc(table_to_ipc(narrowed.slice(70, 30))).equals(table.slice(70, 30))
+
+
+def test_tables_are_serialized_together_as_each_alone() -> None:
+    tables = [pa.table({"at": range(size), "name": [f"n{size}"] * size}) for size in (3, 0, 1_000)]
+    assert tables_to_ipc(tables).to_pylist() == [table_to_ipc(table) for table in tables]
+    assert tables_to_ipc([]).to_pylist() == []

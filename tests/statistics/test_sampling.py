@@ -18,8 +18,10 @@ from motet import pipeline
 from motet.compile import Program
 from motet.engine.local import LocalRun
 from motet.errors import QueryError
+from motet.io.events import EventSource
 from motet.model.query import Workload
 from motet.statistics.model import Statistics
+from motet.statistics.sample import choose_size
 from tests.strategies import build_stream_table, streams, workloads
 
 EVENTS = 300_000
@@ -29,6 +31,7 @@ QUERY one RETURN COUNT(*) PATTERN SEQ(A, B) GROUP BY k WITHIN 10 s SLIDE 5 s
 QUERY two RETURN COUNT(*) PATTERN SEQ(A a, C) WHERE a.x > 0.9 GROUP BY k WITHIN 10 s SLIDE 5 s
 """
 MATCHES = "QUERY found RETURN * PATTERN SEQ(A a, B b, C c) WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 5 s"
+MORE = "\n".join(f"RETURN COUNT(*) PATTERN SEQ(A, B, C{at}) GROUP BY k WITHIN 10 s SLIDE 5 s" for at in range(40))
 WIDTHS = (50_000, 1_000_000, 20_000_000)
 
 
@@ -55,7 +58,7 @@ def write(events: pa.Table, path: Path) -> Path:
 @pytest.mark.parametrize("name", ["events.parquet", "events.csv", "events.jsonl"])
 def test_a_sample_of_a_file_tells_rates_and_cells(events: pa.Table, tmp_path: Path, name: str) -> None:
     path = write(events, tmp_path / name)
-    found = motet.plan(path, QUERIES).program.options.statistics
+    found = motet.plan(path, QUERIES + MORE).program.options.statistics
     exact = motet.profile(events, QUERIES)
     assert found is not None
     assert 10_000 < found.sampled <= 20_000
@@ -64,6 +67,34 @@ def test_a_sample_of_a_file_tells_rates_and_cells(events: pa.Table, tmp_path: Pa
     for width in WIDTHS:
         assert found.cells_per_second(["k"], width) == pytest.approx(exact.cells_per_second(["k"], width), rel=0.1)
     assert found.count_partitions(["k"]) == pytest.approx(500, rel=0.1)
+
+
+def test_a_short_run_is_planned_by_fewer_rows(events: pa.Table, tmp_path: Path) -> None:
+    path = write(events, tmp_path / "events.parquet")
+    exact = motet.profile(events, QUERIES)
+    for source in (events, path):
+        found = motet.plan(source, QUERIES).program.options.statistics
+        assert found is not None
+        assert 4_000 <= found.sampled <= 4_096
+        for symbol in ("A", "B", "C"):
+            assert found.rates[symbol] == pytest.approx(exact.rates[symbol], rel=0.1), symbol
+        assert found.count_partitions(["k"]) == pytest.approx(500, rel=0.2)
+
+
+def test_the_sample_grows_with_what_the_run_takes() -> None:
+    sizes = [choose_size(rows, queries) for rows, queries in ((30_000, 1), (300_000, 20), (3_000_000, 20))]
+    assert sizes[0] == 4_096 < sizes[1] < sizes[2] == choose_size(3_000_000, None) == 30_000
+    assert choose_size(30_000, None) == 16_384
+
+
+def test_a_small_file_is_read_once(events: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(events, tmp_path / "events.parquet")
+    read: list[list[str]] = []
+    take = EventSource._read
+    monkeypatch.setattr(EventSource, "_read", lambda source, names: read.append(names) or take(source, names))
+    found = motet.run(path, QUERIES)
+    assert [sorted(names) for names in read] == [["k", "time", "type", "x"]]
+    assert found.equals(motet.run(events, QUERIES))
 
 
 def test_columns_named_by_folders_are_sampled(events: pa.Table, tmp_path: Path) -> None:

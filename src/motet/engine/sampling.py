@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -24,7 +23,7 @@ from motet.schema import EventSchema
 from motet.statistics.model import Statistics
 from motet.statistics.sample import SampledRows
 
-ReadSample = Callable[[], SampledRows]
+ReadSample = Callable[[int | None], SampledRows]  # takes for how many queries: see `choose_size`
 
 
 def compile_by_sample(
@@ -43,25 +42,19 @@ def compile_by_sample(
     return program if options.statistics is not None else sampled.plan_joins(program)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _SampledWorkload:
     workload: Workload
     schema: EventSchema
     read: ReadSample
-
-    @cached_property
-    def sample(self) -> SampledRows | None:
-        """The sample; None if it cannot be read, as the run will say."""
-        try:
-            return self.read()
-        except DataError:
-            return None
+    sample: SampledRows | None = None  # once it has been read
 
     def estimate(self, queries: Sequence[CompiledQuery | DetectQuery]) -> Statistics | None:
         """Return the statistics of the sample; None if there are no events, or wrong ones, as the run will say."""
-        if self.sample is None:
-            return None
+        # Finding matches takes longer than aggregating them, and of pairs of events there must be many.
+        is_online = all(isinstance(query, CompiledQuery) for query in queries)
         try:
+            self.sample = self.read(len(queries) if is_online else None)
             lowered = lower_times(self.workload, self.schema)
             found = estimate_statistics(self.sample, request_for_queries(lowered, queries), self.schema)
         except DataError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -88,7 +88,7 @@ def estimate_statistics(sample: SampledRows, request: StatisticsRequest, schema:
 
     O(rows of the sample * (symbols + partitionings) * log rows).
     """
-    table = pa.concat_tables(sample.stretches)
+    table = pa.concat_tables(sample.stretches).combine_chunks()
     lengths, read = np.array([len(each) for each in sample.stretches]), len(table)
     if table[schema.time].null_count or table[schema.type].null_count:
         valid = pc.and_(pc.is_valid(table[schema.time]), pc.is_valid(table[schema.type]))
@@ -100,8 +100,8 @@ def estimate_statistics(sample: SampledRows, request: StatisticsRequest, schema:
         return Statistics(symbols=name_counts(request, {}), partitionings=unseen, sampled=read)
     rows = sample.rows * len(table) / read
     time = read_times(table, schema)
-    reached = [read_times(end.filter(end[schema.time].is_valid()), schema) for end in sample.ends]
-    reached = [time, *(times for times in reached if len(times))]
+    ends = (end if not end[schema.time].null_count else end.filter(end[schema.time].is_valid()) for end in sample.ends)
+    reached = [time, *(read_times(end, schema) for end in ends if len(end))]
     first, last = int(min(map(np.min, reached))), int(max(map(np.max, reached)))
     # Each stretch stands for as many rows.
     lengths = lengths[lengths > 0]
@@ -109,9 +109,10 @@ def estimate_statistics(sample: SampledRows, request: StatisticsRequest, schema:
     types = encode_dictionary(table.column(schema.type))
     counts = np.bincount(types.indices.to_numpy(zero_copy_only=False), weights, len(types.dictionary))
     klass, classes = classify_events(table, types, request.symbols, request.definitions)
-    symbols: Counter[Symbol] = Counter()
+    symbols: defaultdict[Symbol, float] = defaultdict(float)
     for found, size in zip(classes, np.bincount(klass, weights, len(classes)).tolist(), strict=True):
-        symbols.update(dict.fromkeys(found, size))
+        for symbol in found:
+            symbols[symbol] += size
     times = arrange_times(time, lengths.tolist(), rows, last - first)
     keys = {format_partition(by): number_keys(table, by) if by else None for by in request.partitions}
     estimates = {name: estimate_cells(times, numbers) for name, numbers in keys.items()}

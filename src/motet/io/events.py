@@ -76,10 +76,15 @@ class EventSource:
     num_rows: int | None
     options: Options = field(default_factory=Options)  # how they are read
     base: str = "."  # the folder below which folders named `column=value` add a column
+    _kept: list[pa.Table] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows, with the named columns only."""
         schema = self._select_schema(columns)
+        for kept in self._kept:
+            if set(schema.names) <= set(kept.column_names):
+                yield from kept.select(schema.names).to_batches()
+                return
         with translate_read_errors(self.origin, self.content.schema.names):
             for batch in self._read(schema.names):
                 yield self.convert(batch, schema.names)
@@ -103,6 +108,12 @@ class EventSource:
     def table(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return all rows as one table."""
         return pa.Table.from_batches(self.batches(columns), self._select_schema(columns))
+
+    def keep(self, columns: Sequence[str]) -> pa.Table:
+        """Return some columns as one table, from which whoever asks for any of them again will have them."""
+        if not self._kept:
+            self._kept.append(self.table(columns))
+        return self.table(columns)
 
     def _select_schema(self, columns: Sequence[str] | None) -> pa.Schema:
         return self.schema if columns is None else pa.schema([self.schema.field(name) for name in columns])
@@ -227,7 +238,10 @@ def prepare_table(table: pa.Table, options: Options) -> pa.Table:
 def _read_first_rows(content: ds.Dataset | pa.Table | SelectedColumns, columns: Sequence[str]) -> pa.Table:
     if isinstance(content, pa.Table):
         return content.select(list(columns)).slice(0, SAMPLED_TIMES)
-    return content.head(SAMPLED_TIMES, columns=list(columns))
+    if isinstance(content, SelectedColumns):
+        return content.head(SAMPLED_TIMES, columns=list(columns))
+    # What is read ahead is decoded although nobody asks for it.
+    return content.head(SAMPLED_TIMES, columns=list(columns), batch_readahead=0, fragment_readahead=0)
 
 
 def _read_texts(parts: Sequence[Path | bytes], kind: str, options: Options, origin: str) -> pa.Table:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from motet.errors import DataError
 from motet.io.events import EventSource, list_columns
-from motet.io.formats import COMPRESSIONS, CSV, PARQUET, TEXTS, TSV, read_text, translate_read_errors
+from motet.io.formats import ARROW, COMPRESSIONS, CSV, PARQUET, TEXTS, TSV, read_text, translate_read_errors
 from motet.model.query import Workload
 from motet.schema import EventSchema
 from motet.statistics.sample import STRETCHES, WHOLE_BELOW, SampledRows, choose_stretches, sample_table
@@ -20,8 +20,11 @@ from motet.statistics.sample import STRETCHES, WHOLE_BELOW, SampledRows, choose_
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
+# Files so small are read once, for the sample and for the run, which would hold as many rows at a time.
+KEPT_ROWS, KEPT_BYTES = 2_000_000, 64 << 20
 # Decoding the beginning of a row group takes as long as running some thousand rows: one is read for so many rows.
-ROWS_PER_GROUP = 1_250_000
+ROWS_PER_GROUP = 2_000_000
+PAGE_BYTES = 1 << 16  # read at a time of a column, of which only the first pages are wanted
 MOST_FOOTERS = 256  # row groups of which the times are looked up
 TEXT_BYTES = 1 << 20  # read of a compressed file of text
 LINE_BYTES = 1 << 16  # from which the length of a line is estimated
@@ -33,26 +36,45 @@ def list_sampled_columns(workload: Workload, schema: EventSchema) -> list[str]:
     return list(dict.fromkeys((schema.time, schema.type, *named)))
 
 
-def sample_events(source: EventSource, columns: Sequence[str], schema: EventSchema) -> SampledRows:
-    """Read a sample of some columns of event files. Raises `UnreadableError`."""
+def sample_once(source: EventSource, columns: Sequence[str], schema: EventSchema, queries: int | None) -> SampledRows:
+    """Read a sample of some columns of event files for a run of so many queries in process: a small file is read whole,
+    and not again. Raises `UnreadableError`.
+    """
+    is_whole = source.format not in (PARQUET, ARROW) or isinstance(source.content, pa.Table)
+    if is_whole or source.num_rows is None or source.num_rows > KEPT_ROWS or _count_bytes(source.files) > KEPT_BYTES:
+        return sample_events(source, columns, schema, queries)
+    return sample_table(source.keep(columns), queries)
+
+
+def _count_bytes(files: Sequence[str]) -> int:
+    return sum(Path(file).stat().st_size for file in files)
+
+
+def sample_events(
+    source: EventSource, columns: Sequence[str], schema: EventSchema, queries: int | None = None
+) -> SampledRows:
+    """Read a sample of some columns of event files, for so many queries: see `choose_size`.
+
+    Raises `UnreadableError`.
+    """
     if isinstance(source.content, pa.Table):
-        return sample_table(source.table(columns))
+        return sample_table(source.table(columns), queries)
     if source.num_rows is not None and source.num_rows <= WHOLE_BELOW:
         return SampledRows((source.table(columns),), source.num_rows)
     with translate_read_errors(source.origin):
         if source.format == PARQUET:
-            return _sample_parquet(source, source.content, columns, schema)
-        return _sample_text(source, columns) if source.format in TEXTS else _sample_beginning(source, columns)
+            return _sample_parquet(source, source.content, columns, schema, queries)
+        return _sample_text(source, columns, queries) if source.format in TEXTS else _sample_beginning(source, columns)
 
 
 def _sample_parquet(
-    source: EventSource, content: ds.Dataset, columns: Sequence[str], schema: EventSchema
+    source: EventSource, content: ds.Dataset, columns: Sequence[str], schema: EventSchema, queries: int | None
 ) -> SampledRows:
     groups = [(fragment, group) for fragment in content.get_fragments() for group in fragment.row_groups]
     ends = list(accumulate(group.num_rows for _, group in groups))
     count = min(max(ends[-1] // ROWS_PER_GROUP, 2), STRETCHES)
     places: dict[int, int] = {}  # group at which a stretch begins -> its rows
-    for begin, length in choose_stretches(ends[-1], count):
+    for begin, length in choose_stretches(ends[-1], queries, count):
         at = bisect_right(ends, begin)
         places[at] = places.get(at, 0) + length
     stretches = []
@@ -74,10 +96,10 @@ def _read_beginning(
     import pyarrow.dataset as ds
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(fragment.path, metadata=fragment.metadata) as file:
+    with pq.ParquetFile(fragment.path, metadata=fragment.metadata, buffer_size=PAGE_BYTES) as file:
         present = set(file.schema_arrow.names)
         names = [name for name in columns if name in present]
-        found = next(file.iter_batches(rows, row_groups=[group], columns=names))
+        found = next(file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False))
     folder = ds.get_partition_keys(fragment.partition_expression)
     whole = {name: pa.array([folder.get(name)] * len(found)) for name in columns if name not in present}
     whole |= {name: found.column(name) for name in names}
@@ -107,7 +129,7 @@ def _sample_beginning(source: EventSource, columns: Sequence[str]) -> SampledRow
     return SampledRows((table,), max(source.num_rows or 0, len(table)))
 
 
-def _sample_text(source: EventSource, columns: Sequence[str]) -> SampledRows:
+def _sample_text(source: EventSource, columns: Sequence[str], queries: int | None) -> SampledRows:
     """Read blocks of text files, from line to line; only the first of a compressed one, which then stands for all."""
     files = [Path(file) for file in source.files]
     if any(file.suffix in COMPRESSIONS for file in files):
@@ -120,7 +142,7 @@ def _sample_text(source: EventSource, columns: Sequence[str]) -> SampledRows:
         text = stream.read(LINE_BYTES)
     line = len(text) / max(text.count(b"\n"), 1)
     stretches, seen = [], 0
-    for begin, length in choose_stretches(int(ends[-1] / line)):
+    for begin, length in choose_stretches(int(ends[-1] / line), queries):
         at = min(bisect_right(ends, int(begin * line)), len(files) - 1)
         place = int(begin * line) - (ends[at - 1] if at else 0)
         text = _read_lines(

@@ -162,7 +162,8 @@ def run(
     """
     if not isinstance(events, DataFrame):
         events = open_dataframe(events, session or local_session())
-    _require_batch(events)
+    if sampler is None:  # else it is a batch, which Spark Connect would have to be asked
+        _require_batch(events)
     options = program.options
     events = prepare_events(events, options.time, options.time_unit)
     # Spark's types may differ from those of the files that the program was compiled for.
@@ -212,7 +213,7 @@ class BatchJob:
         # Without a number, Spark may merge small partitions into one task.
         parts = results.repartition(*keys) if self.partitions is None else results.repartition(self.partitions, *keys)
         combine = make_combine_task(self.cached, detects)
-        return _number_columns(parts).mapInArrow(combine, to_spark_schema(program.result_schema))
+        return _number_columns(parts, len(schema) - 1).mapInArrow(combine, to_spark_schema(program.result_schema))
 
     def shuffle(self, branch: Branch | DetectBranch, observation: Observation | None) -> tuple[DataFrame, ShufflePlan]:
         """Return the rows that a branch reads, packed, each in the task of its key; and how they were packed."""
@@ -249,10 +250,13 @@ class BatchJob:
         # Two slices of a key may both find a match that adds to what is combined later, so such keys stay whole.
         is_whole = isinstance(branch, DetectBranch) and branch.needs_combine
         if self.cut_hot_keys and branch.overlap is not None and layout.tasks > HOT_KEY_FACTOR and not is_whole:
-            seen = scan and estimate_key_skew(scan, branch.partition, self.program.schema.type, branch.types)
-            even = plan_even_layout(seen.rows, seen.largest, limit, self.partitions) if seen else None
-            if even is not None:
-                layout = even
+            origin = scan or self.sampler.cheap_origin
+            keys, type = branch.partition, self.program.schema.type
+            seen = None if origin is None else estimate_key_skew(origin, keys, type, branch.types)
+            even = None if seen is None else plan_even_layout(seen.rows, seen.largest, limit, self.partitions)
+            if seen is not None and even is not None:
+                # How many rows Spark computes of those in files is not known.
+                layout, share = layout if scan is None else even, seen.share
             else:
                 layout, share = self._sample_layout(events, columns, branch, branch.overlap, limit)
         return layout if branch.partition or layout.slices else TaskLayout(1), share
@@ -317,12 +321,14 @@ def _pack_rows(rows: DataFrame, plan: ShufflePlan, *, filtered: bool) -> DataFra
         if not filtered:
             code = sf.when(type.isin(list(plan.types or ())), code).when(type.isNotNull(), sf.lit(plan.unnamed_type))
         rows = rows.withColumn(plan.schema.type, code)
-    return _number_columns(rows).mapInArrow(plan.pack_rows, to_spark_schema(PACKED))
+    return _number_columns(rows, len(plan.columns)).mapInArrow(plan.pack_rows, to_spark_schema(PACKED))
 
 
-def _number_columns(rows: DataFrame) -> DataFrame:
-    """Return rows with names that mapInArrow takes: it would read a dot as the way to a field of a struct."""
-    return rows.toDF(*(f"c{at}" for at in range(len(rows.columns))))
+def _number_columns(rows: DataFrame, count: int) -> DataFrame:
+    """Return rows of so many columns with names that mapInArrow takes: it would read a dot as the way to a field of a
+    struct.
+    """
+    return rows.toDF(*(f"c{at}" for at in range(count)))
 
 
 def _observe_counts(packed: DataFrame, observation: Observation | None = None) -> DataFrame:

@@ -46,7 +46,8 @@ class FileRange:
 @dataclass(frozen=True)
 class FileScan:
     """A DataFrame as columns computed of parquet files: the files, their columns that are read, the expression of each
-    column of the DataFrame, and the conditions that a row must meet.
+    column of the DataFrame, and the conditions that a row must meet. If it is not `exact`, it only tells which rows of
+    the files those of the DataFrame come from: conditions and joins that only Spark can compute are left out.
     """
 
     files: tuple[Path, ...]
@@ -54,6 +55,7 @@ class FileScan:
     columns: pa.Schema
     outputs: tuple[Expression, ...]
     conditions: tuple[Expression, ...]
+    exact: bool = True
 
     @property
     def is_plain(self) -> bool:
@@ -66,7 +68,7 @@ class FileScan:
         outputs = tuple(known[name] for name in columns.names)
         used = sorted(set().union(*map(list_columns, (*outputs, *self.conditions))))
         stored = pa.schema([self.stored.field(name) for name in used])
-        return FileScan(self.files, stored, columns, outputs, self.conditions)
+        return FileScan(self.files, stored, columns, outputs, self.conditions, self.exact)
 
     def can_encode(self, name: str) -> bool:
         """Return whether a column can be read as a dictionary."""
@@ -102,30 +104,36 @@ class FileScan:
 
 def find_scan(events: DataFrame, columns: pa.Schema) -> FileScan | None:
     """Return how a DataFrame with these columns is computed of local parquet files; None if only Spark can tell."""
+    found = find_origin(events, columns)
+    return found if found is not None and found.exact else None
+
+
+def find_origin(events: DataFrame, columns: pa.Schema) -> FileScan | None:
+    """Return how these columns of a DataFrame come from local parquet files, with conditions and joins left out that
+    only Spark can compute; None if they do not.
+    """
     if any("." in name for name in columns.names):
         return None
     conf = events.sparkSession.conf
     if any(conf.get(setting, "false") == "true" for setting in LENIENT_SETTINGS):
         return None
     try:
-        stored, outputs, conditions = (
-            find_classic_scan(events) if hasattr(events, "_jdf") else find_connect_scan(events)
-        )
-        used = sorted(set().union(*map(list_columns, (*outputs, *conditions))))
-        read = pa.schema([stored.field(name) for name in used])
+        parts = find_classic_scan(events) if hasattr(events, "_jdf") else find_connect_scan(events, columns.names)
+        used = sorted(set().union(*map(list_columns, (*parts.outputs, *parts.conditions))))
+        read = pa.schema([parts.stored.field(name) for name in used])
     except (CannotTranslate, KeyError):
         return None
     # A column that is handed on as it is comes in the type that it has in the DataFrame.
-    kinds = zip(outputs, columns, strict=True)
+    kinds = zip(parts.outputs, columns, strict=True)
     if not used or any(each[0] == "column" and read.field(each[1]).type != field.type for each, field in kinds):
         return None
-    urls = [urlparse(file) for file in events.inputFiles()]
+    urls = [urlparse(file) for file in parts.files]
     files = tuple(Path(unquote(url.path)) for url in urls)
     if not files or not all(url.scheme == "file" and file.is_file() for url, file in zip(urls, files, strict=True)):
         return None
     if not all(_can_read(file, read) for file in pick_evenly(files, MAX_INSPECTED_FILES)):
         return None
-    return FileScan(files, read, columns, tuple(outputs), tuple(conditions))
+    return FileScan(files, read, columns, tuple(parts.outputs), tuple(parts.conditions), parts.exact)
 
 
 def find_plain_files(events: DataFrame, columns: pa.Schema) -> list[Path]:
@@ -139,7 +147,7 @@ def split_files(files: Sequence[Path], session: SparkSession) -> list[list[FileR
 
     The last range of a file has no end: on Spark Connect, the file that tasks read may be longer than the one here.
     """
-    most, cores = _find_task_limits(session)
+    most, cores = find_task_limits(session)
     sizes = [(str(file), file.stat().st_size) for file in files]
     fair = sum(size + FILE_OPEN_BYTES for _, size in sizes) // cores
     share = max(FILE_OPEN_BYTES, min(most, fair))
@@ -184,7 +192,14 @@ def pick_evenly(things: Sequence[Any], most: int) -> list[Any]:
     return [things[at * len(things) // count] for at in range(count)]
 
 
-def _find_task_limits(session: SparkSession) -> tuple[int, int]:
+def estimate_rows(files: Sequence[Path]) -> float:
+    """Estimate the rows in files of one kind by their sizes and the rows of the first."""
+    with _open(files[0]) as opened:
+        rows: int = opened.metadata.num_rows
+    return rows / max(files[0].stat().st_size, 1) * sum(file.stat().st_size for file in files)
+
+
+def find_task_limits(session: SparkSession) -> tuple[int, int]:
     """Return the most bytes that a task reads, and the number of tasks that run at a time, as far as that is known."""
     internal: Any = session
     if hasattr(internal, "_jsparkSession"):

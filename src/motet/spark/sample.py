@@ -26,12 +26,14 @@ from motet.model.query import Workload
 from motet.options import Options, TimeUnit
 from motet.schema import EventSchema
 from motet.spark.dataframes import column, derive_columns, get_event_schema, prepare_events, require_likely_unit
-from motet.spark.parquet import FileScan, find_scan
+from motet.spark.parquet import FileScan, estimate_rows, find_origin, find_scan, find_task_limits
 from motet.statistics.sample import STRETCHES, WHOLE_BELOW, SampledRows
 
 PLACE = "#place"
 # Spark numbers rows by partition and, in these bits, by their place in it.
 PLACE_BITS = 33
+# A job of Spark's takes 0.1 s or more, which is more than 2 % of a run in which a core has fewer rows than these.
+FILES_TELL_BELOW = 8_000_000
 # Plans whose partitions may begin with rows that are not like the rest.
 SORTED_PLAN = re.compile(r"\b(Sort|Exchange|Window|SortAggregate|TakeOrdered\w*)\b")
 
@@ -74,9 +76,25 @@ class RowSampler:
     columns: pa.Schema
 
     @cached_property
+    def origin(self) -> FileScan | None:
+        """How the columns come from local parquet files; None if they do not."""
+        return find_origin(self.events.select(*map(column, self.columns.names)), self.columns)
+
+    @property
     def scan(self) -> FileScan | None:
         """How the columns are computed of local parquet files; None if only Spark can tell."""
-        return find_scan(self.events.select(*map(column, self.columns.names)), self.columns)
+        return self.origin if self.origin is not None and self.origin.exact else None
+
+    @cached_property
+    def cheap_origin(self) -> FileScan | None:
+        """How the columns come from files, where these are to tell of the rows although only Spark can compute them: a
+        job that samples them would take a large share of a run over so few.
+        """
+        origin = self.origin
+        if origin is None or origin.exact:
+            return None
+        cores = find_task_limits(self.events.sparkSession)[1]
+        return origin if estimate_rows(origin.files) < FILES_TELL_BELOW * cores else None
 
     def find_scan(self, events: DataFrame, columns: pa.Schema) -> FileScan | None:
         """Return how the same events with these columns are computed of files: by what is known of all columns, where
@@ -115,8 +133,8 @@ def compile_for(events: DataFrame, workload: Workload, options: Options, sampler
     sampler = sampler or make_sampler(events, list_sampled_columns(workload, schema), schema)
     found: list[SampledRows] = []
 
-    def read() -> SampledRows:
-        found.append(sample_dataframe(sampler, schema))
+    def read(_: int | None) -> SampledRows:
+        found.append(sample_for_plan(sampler, schema))
         return found[0]
 
     program = compile_by_sample(workload, schema, options, None, read)
@@ -132,6 +150,14 @@ def make_sampler(events: DataFrame, columns: Sequence[str], schema: EventSchema)
     return RowSampler(derive_columns(prepared, schema, columns), wanted)
 
 
+def sample_for_plan(sampler: RowSampler, schema: EventSchema) -> SampledRows:
+    """Return a sample of a DataFrame to plan a run by: see `RowSampler.cheap_origin` and `sample_dataframe`."""
+    origin = sampler.cheap_origin
+    if origin is not None and origin.keeps_range(schema.time):
+        return _sample_files(origin, schema)
+    return sample_dataframe(sampler, schema)
+
+
 def sample_dataframe(sampler: RowSampler, schema: EventSchema) -> SampledRows:
     """Return a sample of a DataFrame: of its files, where tasks would read them and they tell how far times reach; else
     of the first rows that Spark brings, which are all where there are few.
@@ -139,6 +165,11 @@ def sample_dataframe(sampler: RowSampler, schema: EventSchema) -> SampledRows:
     scan = sampler.scan
     if scan is None or not scan.keeps_range(schema.time):
         return sampler.first_rows.sample(schema)
+    return _sample_files(scan, schema)
+
+
+def _sample_files(scan: FileScan, schema: EventSchema) -> SampledRows:
+    """Return a sample of the rows that a scan makes of files."""
     read = sample_events(_open_files(scan, schema), scan.stored.names, schema)
     rows = tuple(scan.compute(each).cast(scan.columns) for each in read.stretches)
     share = sum(map(len, rows)) / max(sum(map(len, read.stretches)), 1)

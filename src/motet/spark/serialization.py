@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import pickle
 import uuid
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -64,9 +66,24 @@ def _unpickle(name: str, pickled: bytes) -> CachedPickle[Any]:
 def table_to_ipc(table: pa.Table) -> bytes:
     """Return a table, narrowed or not, as bytes of an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
+    _write_ipc(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def tables_to_ipc(tables: Iterable[pa.Table]) -> pa.BinaryArray:
+    """Return each table as `table_to_ipc` does, in one array, into which they are written without a copy between."""
+    sink, ends = pa.BufferOutputStream(), [0]
+    for table in tables:
+        _write_ipc(table, sink)
+        ends.append(sink.tell())
+    offsets = pa.py_buffer(np.array(ends, np.int64))
+    blobs = pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, [None, offsets, sink.getvalue()])
+    return blobs.cast(pa.binary())
+
+
+def _write_ipc(table: pa.Table, sink: pa.BufferOutputStream) -> None:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def table_from_ipc(blob: bytes | pa.Buffer) -> pa.Table:

@@ -23,7 +23,7 @@ from motet.schema import EventSchema
 from motet.spark.buckets import find_balanced_keys, hash_text
 from motet.spark.dataframes import from_spark_batch
 from motet.spark.parquet import FileRange, FileScan
-from motet.spark.serialization import narrow_columns, table_from_ipc, table_to_ipc
+from motet.spark.serialization import narrow_columns, table_from_ipc, tables_to_ipc
 from motet.spark.skew import Bounds, TaskLayout, hash_keys
 
 Batches = Iterator[pa.RecordBatch]
@@ -46,11 +46,12 @@ BUCKETED = pa.schema([("bucket", pa.string()), ("rows", pa.binary())])
 FIRST = "#first"
 
 
-def pack_groups(rows: pa.Table, taken: NDArray[Any], numbers: NDArray[Any]) -> tuple[list[int], list[bytes]]:
+def pack_groups(rows: pa.Table, taken: NDArray[Any], numbers: NDArray[Any]) -> tuple[list[int], pa.BinaryArray]:
     """Pack the taken rows by the number that each of them has: the numbers that occur, and a blob for each."""
     order, groups = group_rows(numbers)
     ordered = narrow_columns(rows.combine_chunks()).take(pa.array(taken[order]))
-    return [number for number, _, _ in groups], [table_to_ipc(ordered.slice(at, size)) for _, at, size in groups]
+    blobs = tables_to_ipc(ordered.slice(at, size) for _, at, size in groups)
+    return [number for number, _, _ in groups], blobs
 
 
 @dataclass(frozen=True)
@@ -196,7 +197,10 @@ class ShufflePlan:
 
 def _make_batch(tasks: Any, places: Any, blobs: Any, counts: Sequence[int] = (0,) * len(COUNTS)) -> pa.RecordBatch:
     columns = [tasks, places, blobs, *([count] * len(places) for count in counts)]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, PACKED, strict=True)]
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for column, field in zip(columns, PACKED, strict=True)
+    ]
     return pa.record_batch(arrays, schema=PACKED)
 
 
@@ -253,6 +257,6 @@ def make_bucket_task(schema: pa.Schema, routes: Sequence[BucketRoute]) -> Task:
             untaken[taken] = False
             numbers, blobs = pack_groups(events, taken, buckets[taken])
             names = [route.names[number] for number in numbers]
-            yield pa.record_batch([pa.array(names, pa.string()), pa.array(blobs, pa.binary())], schema=BUCKETED)
+            yield pa.record_batch([pa.array(names, pa.string()), blobs], schema=BUCKETED)
 
     return pack

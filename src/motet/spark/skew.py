@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -121,10 +122,13 @@ class TaskLayout:
 
 @dataclass(frozen=True, slots=True)
 class KeySkew:
-    """About how many rows are relevant, and what share of them the most frequent key seems to have."""
+    """About how many rows are relevant, what share of them the most frequent key seems to have, and which share of all
+    rows they are.
+    """
 
     rows: float
     largest: float
+    share: float
 
 
 def estimate_key_skew(scan: FileScan, keys: Sequence[str], type: str, types: frozenset[str] | None) -> KeySkew | None:
@@ -153,7 +157,8 @@ def estimate_key_skew(scan: FileScan, keys: Sequence[str], type: str, types: fro
     if not len(rows):
         return None
     counts = rows.select(list(keys)).group_by(list(keys)).aggregate([([], "count_all")])["count_all"]
-    return KeySkew(stored / len(picked) * len(scan.files) * len(rows) / read, pc.max(counts).as_py() / len(rows))
+    share = len(rows) / read
+    return KeySkew(stored / len(picked) * len(scan.files) * share, pc.max(counts).as_py() / len(rows), share)
 
 
 def plan_even_layout(rows: float, largest: float, limit: int, partitions: int | None) -> TaskLayout | None:
@@ -184,11 +189,19 @@ def hash_keys(rows: pa.Table, keys: Sequence[str]) -> Hashes:
     """Hash the key of each row, by its values alone: the same in every task. No value is null. O(n)."""
     hashes = np.zeros(len(rows), np.uint64)
     for name in keys:
-        coded = encode_dictionary(rows.column(name))
-        values = coded.dictionary.to_numpy(zero_copy_only=False)
-        numbers = values.view(np.int64) if values.dtype.kind in "mM" else values
-        of_values = pd.util.hash_array(numbers, categorize=False)
-        hashes = hashes * np.uint64(31) + of_values[coded.indices.to_numpy()]
+        column = rows.column(name)
+        if pa.types.is_integer(column.type) or pa.types.is_temporal(column.type):
+            found = _hash_values(column.to_numpy())
+        else:
+            coded = encode_dictionary(column)
+            found = _hash_values(coded.dictionary.to_numpy(zero_copy_only=False))[coded.indices.to_numpy()]
+        hashes = hashes * np.uint64(31) + found
+    return hashes
+
+
+def _hash_values(values: NDArray[Any]) -> Hashes:
+    numbers = values.view(np.int64) if values.dtype.kind in "mM" else values
+    hashes: Hashes = pd.util.hash_array(numbers, categorize=False)
     return hashes
 
 

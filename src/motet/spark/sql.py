@@ -73,7 +73,7 @@ def make_pack_task(cached: CachedPickle[MatchTask], ranges: Sequence[Sequence[Fi
         for rows in concat_small_tables(tables):
             numbers = hash_partitions(rows, task.program.partition) % np.uint64(task.tasks)
             places, blobs = pack_groups(rows, np.arange(len(rows)), numbers.astype(np.int32))
-            arrays = [pa.array(task.task_keys[places], pa.int32()), pa.array(blobs, pa.binary())]
+            arrays = [pa.array(task.task_keys[places], pa.int32()), blobs]
             yield pa.record_batch(arrays, schema=PACKED)
 
     return pack

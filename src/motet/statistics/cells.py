@@ -144,12 +144,14 @@ def estimate_cells(times: SampledTimes, key: NDArray[Any] | None) -> tuple[dict[
     if not len(order):
         return dict.fromkeys(widths, 0.0), 0
     keys, stretch, joined = keys[order], times.stretch[order], times.joined[order]
-    gap = np.diff(joined, prepend=0)
-    known = np.append(False, keys[1:] == keys[:-1])  # an earlier event of the key is in the sample
-    near = known & np.append(False, stretch[1:] == stretch[:-1])  # and in the same stretch
+    gap = joined.copy()
+    gap[1:] -= joined[:-1]
+    known, near = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+    known[1:] = keys[1:] == keys[:-1]  # an earlier event of the key is in the sample
+    near[1:] = known[1:] & (stretch[1:] == stretch[:-1])  # and in the same stretch
     grid = np.array([*widths, NEVER], np.float64)  # in a pane without end, each key has one cell
     if times.is_whole:
-        opened = _open_by_whole_keys(np.where(near, gap, NEVER), np.ones(len(gap)), grid)
+        opened = _open_by_whole_keys(np.where(near, gap, NEVER), None, grid)
     elif sorted_by_key:
         # The key of a stretch's first row may have begun before it.
         assert key is not None
@@ -192,13 +194,17 @@ def _order_by_key(keys: NDArray[Any]) -> Ints:
     return found[np.argsort(keys[found], kind="stable")]
 
 
-def _open_by_whole_keys(gaps: Ints, weights: Floats, widths: Floats) -> Floats:
-    """Return the share of events that open a cell of each width, where every gap is known."""
-    order = np.argsort(gaps)
-    gaps, weights = gaps[order], weights[order]
-    below = np.searchsorted(gaps, widths)
-    counted = np.append(0.0, np.cumsum(weights))
-    opened = np.append(0.0, np.cumsum(gaps * weights))[below] / widths + counted[-1] - counted[below]
+def _open_by_whole_keys(gaps: Ints, weights: Floats | None, widths: Floats) -> Floats:
+    """Return the share of events that open a cell of each width, where every gap is known; by default all weigh 1."""
+    if weights is None:
+        gaps = np.sort(gaps)  # in a third of the time that their order takes
+        counted, sums = np.arange(len(gaps) + 1.0), np.cumsum(gaps.astype(np.float64))
+    else:
+        order = np.argsort(gaps)
+        gaps, weights = gaps[order], weights[order]
+        counted, sums = np.append(0.0, np.cumsum(weights)), np.cumsum(gaps * weights)
+    below = np.searchsorted(gaps, widths.astype(np.int64))
+    opened = np.append(0.0, sums)[below] / widths + counted[-1] - counted[below]
     shares: Floats = opened / max(counted[-1], 1e-12)
     return shares
 
@@ -210,9 +216,12 @@ class _Survival:
         packed = np.sort(durations * 2 + ~ended)  # whole numbers are sorted fastest
         self.ends = (packed >> 1).astype(np.float64)
         self.ended = packed & 1 == 0
-        at_risk = np.arange(len(packed), 0, -1)
-        self.share = np.append(1.0, np.cumprod(1.0 - self.ended / at_risk))
-        self.areas = np.append(0.0, np.cumsum(self.share[:-1] * np.diff(self.ends, prepend=0.0)))
+        self.share = np.ones(len(packed) + 1)
+        np.cumprod(1.0 - self.ended / np.arange(len(packed), 0, -1), out=self.share[1:])
+        self.areas = np.zeros(len(packed) + 1)
+        self.areas[1:] = self.ends
+        self.areas[2:] -= self.ends[:-1]
+        np.cumsum(self.share[:-1] * self.areas[1:], out=self.areas[1:])
 
     def at(self, durations: Any) -> Any:
         """Return the share of gaps that exceed a duration."""
