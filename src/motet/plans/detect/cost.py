@@ -39,8 +39,8 @@ class Prices:
     """What our kernels take in nanoseconds, fitted to runs by `benchmarks/fit_prices.py`.
 
     For a node, an event read, an outer instance searched for, a pair looked at, an instance made, an instance that a
-    filter reads; for a path scan, an event in it, a step back from one event, and a path. Not fitted, but from a profile
-    of a stream: for an instance that is `kept` for later events.
+    filter reads; for a path scan, an event in it, a step back from one event, and a path. The last one is from a
+    profile of a stream: for an instance that is kept for later events.
     """
 
     node: float = 4_000.0
