@@ -277,7 +277,7 @@ class FedMatches:
                 self.plan, self.classes, new, at, self._data, self.store, self.scratch, self.output, lists
             )
             if status != DONE and status != BAD_NUMBER and status != NO_OUTPUT:
-                self._make_room(new.limits[:, at])
+                self.make_room(new.limits[:, at])
                 continue
             if status == BAD_NUMBER:
                 check_overflow(self.scratch.stack, "a whole number in a condition between two events")
@@ -294,7 +294,7 @@ class FedMatches:
     def _data(self) -> EventData:
         return EventData(self.time, self.neighbour, self.values)
 
-    def _make_room(self, limits: Ints) -> None:
+    def make_room(self, limits: Ints) -> None:
         """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
         size = len(self.store.rows)
         live = count_live_rows(self.store, np.ascontiguousarray(limits[self.plan.nodes.span]))
