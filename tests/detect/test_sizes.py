@@ -20,7 +20,7 @@ from motet.language import parse
 from motet.model.expression import variables
 from motet.options import Options
 from motet.plans.detect.build import JoinSpec, is_left_inner
-from motet.plans.detect.cost import PRICES, Cardinalities, Rates, estimate_by_counts
+from motet.plans.detect.cost import PRICES, Cardinalities, Rates, estimate_by_counts, join_cost
 from motet.plans.detect.nodes import LeafNode
 from motet.plans.detect.partial_orders import PartialOrder, bits_of, items_of, share_in_window
 from motet.plans.detect.selectivity import (
@@ -211,3 +211,19 @@ def test_a_join_by_equal_values_looks_at_those_alone() -> None:
         costs.append(estimate_by_counts(spec, Rates(counts, 1000e6, selectivity=shares)))
     pairs = 1000 * 1000 / 2 * share_in_window(2, 0.1)
     assert costs[1] - costs[0] == pytest.approx(PRICES.pair * pairs * (1 - 0.001))
+
+
+def test_of_events_that_are_fed_what_later_ones_look_for_is_kept() -> None:
+    schema = EventSchema(pa.schema({"time": pa.int64(), "type": pa.string(), "x": pa.int64()}))
+    text = "RETURN * PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x WITHIN 100 s"
+    (branch,) = compile_workload(parse(text), schema, Options()).detect
+    (spec,) = branch.join_specs
+    counts = {item.symbol: 10.0**place for place, item in enumerate(spec.items, 1) if isinstance(item, LeafNode)}
+    at_once, fed = (Rates(counts, 1000e6, are_fed=are_fed).sizes_of(spec) for are_fed in (False, True))
+    a, b, c = (bits_of([item]) for item in range(3))
+    kept = {
+        sides: (join_cost(fed, *sides) - join_cost(at_once, *sides)) / PRICES.kept
+        for sides in ((a, b), (a, c), (a | c, b), (a | b, c))
+    }
+    first_two = fed.instances(a | b)
+    assert kept == pytest.approx({(a, b): 10.0, (a, c): 10.0, (a | c, b): 100.0, (a | b, c): first_two})

@@ -29,7 +29,7 @@ from motet.spark import host_process, operator_host
 from motet.spark.host_messages import LOG, PROGRAM, FeedReply, FeedRequest
 from motet.spark.operator_host import OperatorHost
 from motet.spark.serialization import CachedPickle, table_to_ipc
-from motet.spark.stream import COUNTS, make_result_task
+from motet.spark.stream import COUNTS, OVERFLOWS, make_result_task
 from motet.spark.tasks import find_records
 from tests.comparison import assert_same_results
 from tests.engine.live.micro_batches import endless, micro_batches
@@ -97,7 +97,7 @@ class Simulation:
         packed = pa.record_batch([pa.array(kinds, pa.int32()), pa.array(blobs, pa.binary())], ["kind", "body"])
         tables = [pa.Table.from_batches([batch]) for batch in make_result_task(self.cached)(iter([packed]))]
         schema = self.cached.value.program.result_schema
-        return pa.concat_tables([schema.empty_table(), *(table.drop_columns([COUNTS]) for table in tables)])
+        return pa.concat_tables([schema.empty_table(), *(table.drop_columns([COUNTS, OVERFLOWS]) for table in tables)])
 
 
 @given(data=st.data())
@@ -254,3 +254,18 @@ def test_hosts_say_what_they_executed_when_it_is_new_and_now_and_then() -> None:
     assert not feed(table.slice(0, 0), 4_000)
     now[0] += 2 * operator_host.MEASURE_SECONDS
     assert feed(table.slice(0, 0), 5_000) == records
+
+
+def test_a_log_is_not_written_anew_while_all_of_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator_host, "MIN_LOG_BYTES", 0)
+    workload = parse("QUERY pairs PATTERN SEQ(A, B) GROUP BY k WITHIN 20 s")
+    simulation, host = Simulation(workload, COLUMNS), OperatorHost()
+    parts = []
+    for second in range(1, 201):
+        simulation.feed(host, rows(*((second, "A", key) for key in range(20))), second * 1000)
+        parts.append(len(simulation.buckets[0].log))
+    assert parts[:40] == list(range(1, 41)), "two windows are needed"
+    assert parts[-1] < 90, "rows that left them are gone"
+    simulation.feed(OperatorHost(), rows((201, "B", 1)), 201_000)
+    found = simulation.results(simulation.feed(host, rows(), LAST))
+    assert found.num_rows == 19

@@ -18,6 +18,7 @@ from motet.kernels.arrays import MAX_TIME, MIN_TIME, Flags, Ints, SmallInts
 from motet.kernels.expressions import OVERFLOW, Bytecode, EventScope, Stack, Values, evaluate_comparison, is_true
 from motet.kernels.jit import inner, kernel
 from motet.kernels.match_store import (
+    BOTTOM,
     END,
     FACTS,
     FIRST,
@@ -31,6 +32,7 @@ from motet.kernels.match_store import (
     WORK,
     IndexTable,
     MatchStore,
+    add_row,
     fetch_chain,
     find_before,
     find_newest,
@@ -63,7 +65,8 @@ BAD_NUMBER = 3  # a whole number in a condition does not fit in 64 bits
 
 
 class NodeTable(NamedTuple):
-    """The nodes, inputs first, and last those that only queries read, which are not `stored`.
+    """The nodes, inputs first. Some node has the rows of one that `feeds` as its input, and if it is `stored`, those of
+    earlier events too.
 
     `span` is the window of a node, as a row of limits. A join or filter n asks that of each pair of items in `order`
     the first comes before the second, that those in `apart` are not the same event, that the tests of n hold and that
@@ -74,6 +77,7 @@ class NodeTable(NamedTuple):
     kind: SmallInts
     width: SmallInts
     span: SmallInts
+    feeds: Flags
     stored: Flags
     probe: SmallInts
     order_offsets: Ints
@@ -251,10 +255,11 @@ def feed_events(
         for place in range(first, classes.offsets[new.klass[at] + 1]):
             scratch.begin[classes.nodes[place]] = 0
             scratch.end[classes.nodes[place]] = 0
+        store.counts[BOTTOM] = store.rows.shape[0]
         if status == DONE and scratch.stack.status[0] == OVERFLOW:
             status = BAD_NUMBER
         if status != DONE:
-            unlink_rows(store, plan.indexes, data.values, top, plan.nodes.stored)
+            unlink_rows(store, plan.indexes, data.values, top)
             out.counts[0], out.counts[1] = found, entries
             return at, status
         at += 1
@@ -279,7 +284,7 @@ def _fetch_chains(
                     fetch_chain(store, probes.index[p], key, value, newest)
         if (nodes.kind[n] != EVENT and nodes.kind[n] != STEP) or not classes.binds[klass, n]:
             continue
-        for x in range(indexes.offsets[n], indexes.offsets[n + 1] if nodes.stored[n] else 0):
+        for x in range(indexes.offsets[n], indexes.offsets[n + 1]):
             row = indexes.value[x] if indexes.item[x] >= 0 else -1
             value = _read_chain_value(data.values, row, event, indexes.change[x], indexes.constant[x])
             fetch_chain(store, x, key, value, newest)
@@ -312,14 +317,12 @@ def _apply_event(
     lists: Flags,
 ) -> int:
     nodes, klass = plan.nodes, new.klass[at]
-    kept = -1
     for place in range(classes.offsets[klass], classes.offsets[klass + 1]):
         n = classes.nodes[place]
-        if not nodes.stored[n]:
-            kept = store.counts[TOP] if kept < 0 else kept
-            if not lists[-1] and plan.steps.policy[n] != NEXT:  # which steps it follows must be noted
-                continue
-        scratch.begin[n] = store.counts[TOP]
+        # Under NEXT, which steps an event follows must be noted.
+        if not nodes.feeds[n] and not lists[-1] and plan.steps.policy[n] != NEXT:
+            continue
+        top, bottom = store.counts[TOP], store.counts[BOTTOM]
         kind, fits = nodes.kind[n], True
         if kind == EVENT:
             if classes.binds[klass, n]:
@@ -335,7 +338,8 @@ def _apply_event(
                 fits = _probe(plan, new, at, data, store, scratch, n, nodes.probe[n] + 1)
         if not fits:
             return NO_ROWS
-        scratch.end[n] = store.counts[TOP]
+        scratch.begin[n] = top if nodes.stored[n] else store.counts[BOTTOM]
+        scratch.end[n] = store.counts[TOP] if nodes.stored[n] else bottom
         for reader in range(plan.readers.offsets[n], plan.readers.offsets[n + 1]):
             if not lists[reader]:
                 continue
@@ -349,8 +353,6 @@ def _apply_event(
                     fits = _write_match(plan, store, out, reader, row, nodes.width[n])
                 if not fits:
                     return NO_OUTPUT
-    if kept >= 0:
-        store.counts[TOP] = kept
     return DONE
 
 
@@ -367,17 +369,14 @@ def _append(
     so_far: int,
 ) -> bool:
     """Append a row of the events in scope; return whether there was room."""
-    row = store.counts[TOP]
-    if row == store.rows.shape[0]:
+    row = add_row(store, plan.nodes.stored[n])
+    if row < 0:
         return False
     for item in range(plan.nodes.width[n]):
         store.rows[row, store.items + item] = scratch.scope.current[item]
     facts = store.rows[row]
     facts[FIRST], facts[LAST], facts[END] = first, data.time[new.event[at]], new.event[at]
     facts[KEY], facts[NODE], facts[SO_FAR] = new.key[at], n, so_far
-    store.counts[TOP] = row + 1
-    if not plan.nodes.stored[n]:
-        return True
     return link_row(store, plan.indexes, data.values, row)
 
 

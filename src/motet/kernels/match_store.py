@@ -2,7 +2,8 @@
 
 Rows are appended in the order of their last events. Each index of a node links the rows of one key, or of one key and
 one value, in chains from the newest to the oldest, with jumps that make a search by time logarithmic. Rows are never
-removed one by one: `compact` drops those that have left their windows when the buffer is full.
+removed one by one: `compact` drops those that have left their windows when the buffer is full. Rows that nothing later
+can be joined with are at the end of the buffer, until their event has been applied.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motet.kernels.arrays import MAX_TIME, Flags, Ints, SmallInts
+from motet.kernels.arrays import MAX_TIME, Ints, SmallInts
 from motet.kernels.expressions import Values
 from motet.kernels.instances import change_value
 from motet.kernels.jit import inner, kernel
@@ -38,10 +39,11 @@ VALUE = 2
 HEAD = 3
 ENTRY = 4
 # Counts of a store.
-TOP = 0  # rows in use
+TOP = 0  # rows that stay
 ENTRIES = 1  # entries of the hash table in use
 WORK = 2  # rows looked at so far
-COUNTS = 3
+BOTTOM = 3  # the first of the rows that do not stay
+COUNTS = 4
 
 NOT_LINKED = -2
 
@@ -80,11 +82,13 @@ class MatchStore(NamedTuple):
 def create_store(rows: int, width: int, indexes: int, chains: int) -> MatchStore:
     """Create an empty store with room for so many rows of at most so many items and indexes, and twice the chains."""
     indexes = max(indexes, 1)
+    counts = np.zeros(COUNTS, np.int64)
+    counts[BOTTOM] = rows
     return MatchStore(
         np.zeros((rows, FACTS + LINKS * indexes + width), np.int64),
         FACTS + LINKS * indexes,
         np.full((1 << (4 * chains).bit_length(), ENTRY), -1, np.int64),
-        np.zeros(COUNTS, np.int64),
+        counts,
     )
 
 
@@ -153,6 +157,19 @@ def find_before(store: MatchStore, row: int, slot: int, until: int) -> int:
         is_later = jump != row and store.rows[jump, LAST] >= until
         row = jump if is_later else store.rows[row, slot + PREVIOUS]
     return row
+
+
+@inner
+def add_row(store: MatchStore, stays: bool) -> int:
+    """Return the next row that stays, or that does not; -1 if there is no room."""
+    counts = store.counts
+    if counts[TOP] == counts[BOTTOM]:
+        return -1
+    if stays:
+        counts[TOP] += 1
+        return counts[TOP] - 1
+    counts[BOTTOM] -= 1
+    return counts[BOTTOM]
 
 
 @inner
@@ -225,7 +242,7 @@ def follow_step(store: MatchStore, index: int, key: int, row: int, moment: int) 
 
 
 @inner
-def unlink_rows(store: MatchStore, indexes: IndexTable, values: Values, first: int, stored: Flags) -> None:
+def unlink_rows(store: MatchStore, indexes: IndexTable, values: Values, first: int) -> None:
     """Remove the rows from one on, newest first."""
     row = store.counts[TOP] - 1
     while row >= first:
@@ -233,7 +250,7 @@ def unlink_rows(store: MatchStore, indexes: IndexTable, values: Values, first: i
         begin = indexes.offsets[node]
         for index in range(begin, indexes.offsets[node + 1]):
             previous = store.rows[row, FACTS + LINKS * (index - begin) + PREVIOUS]
-            if stored[node] and previous != NOT_LINKED:
+            if previous != NOT_LINKED:
                 item, value = indexes.item[index], 0
                 if item >= 0:
                     event = store.rows[row, store.items + item]
@@ -247,6 +264,15 @@ def unlink_rows(store: MatchStore, indexes: IndexTable, values: Values, first: i
                     store.table[at, HEAD] = previous
         row -= 1
     store.counts[TOP] = first
+
+
+@kernel
+def count_live_rows(store: MatchStore, limits: Ints) -> int:
+    """Return how many rows `compact` would copy. O(rows)."""
+    count = 0
+    for row in range(store.counts[TOP]):
+        count += store.rows[row, FIRST] >= limits[store.rows[row, NODE]]
+    return count
 
 
 @kernel

@@ -51,7 +51,7 @@ from motet.spark.shuffle import FIRST
 from motet.spark.tasks import ROWS_PER_BATCH, note_execution
 
 MERGE_PLACES = 16
-# A log is written anew once its changes are larger than this, and than the whole state.
+# A log is written anew once its changes are larger than this, and than the whole state, and half of it is not needed.
 MIN_LOG_BYTES = 1 << 16
 MEASURE_SECONDS = 5.0  # between two counts of the bytes that units keep
 IDLE_SECONDS = 600.0  # after which an operator that nobody feeds is dropped
@@ -65,9 +65,31 @@ class HostedOperator:
     token: str
     used: float
     extends_log: bool  # whether changes can be appended to the log that it was restored from
+    row_bytes: float = 0.0  # that a row of a change took in the log, and what the whole state has beside rows, ...
+    other_bytes: float = 0.0  # ... as far as known here
     sizes: dict[str, int] = field(default_factory=dict)  # bytes of each unit
     measured: float = -MEASURE_SECONDS  # when they were counted
     noted: set[str] = field(default_factory=set)  # signatures of what was executed, as far as it was told since then
+
+    def write_part(self, whole: int, changes: int) -> tuple[bytes, bool]:
+        """Return what to store, and whether it is the whole state: else it is the rows that came. `whole` and `changes`
+        are the bytes of the log.
+        """
+        if self.extends_log and whole:
+            part = save_feed(self.operator, self.token).to_bytes(compressed=True)
+            if rows := len(self.operator.added):
+                self.row_bytes = len(part) / rows
+            changes += len(part)
+            if changes <= max(whole, MIN_LOG_BYTES) or 2 * self._estimate_whole() > whole + changes:
+                return part, False
+        saved = save(self.operator, self.token)
+        part = saved.to_bytes(compressed=True)
+        self.other_bytes = len(part) * (1 - len(saved.sections["rows"]) / saved.size)
+        return part, True
+
+    def _estimate_whole(self) -> float:
+        """Return about how many bytes the whole state would take."""
+        return self.other_bytes + self.row_bytes * self.operator.count_needed_rows()
 
     def read_costs(self, bucket: str, seconds: float, now: float) -> str:
         """Return what the units of this operator cost, as JSON; what they have in common is charged to the branch.
@@ -108,7 +130,7 @@ class OperatorHost:
         # Spark's watermark is 0 before there is one.
         result = operator.feed(events, request.watermark * 1000 if request.watermark > 0 else int(MIN_TIME))
         hosted.token = uuid.uuid4().hex
-        part, is_whole = _write_part(hosted, request.whole, request.changes)
+        part, is_whole = hosted.write_part(request.whole, request.changes)
         hosted.extends_log, hosted.used = True, self.clock()
         self.operators[request.program, request.bucket] = hosted  # only now: what fails has no state
         late = result.late.filter(result.late[FIRST]) if FIRST in result.late.column_names else result.late
@@ -185,20 +207,13 @@ def _check_queries(operator: BranchOperator, saved: SavedState) -> None:
         )
 
 
-def _write_part(hosted: HostedOperator, whole: int, changes: int) -> tuple[bytes, bool]:
-    """Return what to store: the rows that came or, where the log would outgrow it, the whole state."""
-    if hosted.extends_log and whole:
-        part = save_feed(hosted.operator, hosted.token).to_bytes(compressed=True)
-        if changes + len(part) <= max(whole, MIN_LOG_BYTES):
-            return part, False
-    return save(hosted.operator, hosted.token).to_bytes(compressed=True), True
-
-
 def _build_bodies(bucket: str, result: MicroBatchResult, late: pa.Table | None) -> Iterator[tuple[int, int, pa.Table]]:
     """Yield tables of output with their kind and the place where parts of a result meet."""
     own = hash_text(bucket) % MERGE_PLACES  # results are combined with no others
     for first in range(0, len(result.results), ROWS_PER_BATCH):  # matches may be many
-        yield RESULTS, own, result.results.slice(first, ROWS_PER_BATCH)
+        rows = result.results.slice(first, ROWS_PER_BATCH)
+        # Columns without a value are filled in where results are read.
+        yield RESULTS, own, rows.select([name for name in rows.column_names if rows[name].null_count < len(rows)])
     for place, table in _split_by_place(result.partials, "query", "end"):
         yield PARTIALS, place, table
     for place, table in _split_by_place(result.contributions, QUERY, END):

@@ -1,7 +1,7 @@
 """Keep the state of a bucket in Spark's state store, as a log: a whole state, and the rows of later micro-batches.
 
 Values cross between Spark and Python in a way that takes 16 ms per megabyte, so a micro-batch writes there only the
-rows that came, and the whole state now and then, once these rows outweigh it.
+rows that came, and the whole state now and then: see `motet.spark.operator_host.HostedOperator.write_part`.
 """
 
 from __future__ import annotations

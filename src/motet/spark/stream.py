@@ -16,12 +16,12 @@ from pyspark.sql import types as st
 from motet.compile import Program, compile_workload
 from motet.engine.context import RunContext
 from motet.engine.detect.run import finish_results
-from motet.engine.partials import finish, merge
+from motet.engine.partials import finish, merge, settle_overflows
 from motet.errors import DataError, OptionError
 from motet.model.query import Workload
 from motet.options import Options
 from motet.plans.sharing import Sharing
-from motet.spark.batch import collect_texts, count_overflows, hide_inexact_sums
+from motet.spark.batch import collect_texts
 from motet.spark.buckets import Buckets, choose_buckets
 from motet.spark.checkpoint import register_start
 from motet.spark.dataframes import (
@@ -38,7 +38,7 @@ from motet.spark.processor import OUTPUT, BucketProcessor
 from motet.spark.serialization import CachedPickle, table_from_ipc
 from motet.spark.session import ROCKSDB
 from motet.spark.shuffle import BUCKETED, Batches, BucketRoute, Task, make_bucket_task
-from motet.spark.tasks import can_truncate, to_batches
+from motet.spark.tasks import can_truncate, fit_columns, to_batches
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 # Names of observed metrics, as Spark reports them.
@@ -47,7 +47,7 @@ ROWS_METRICS = "motet_rows"
 RESULT_METRICS = "motet_results"
 TYPE_COUNT_PREFIX = "rows of "  # and a type
 MAX_COUNTED_TYPES = 200
-COUNTS = "#counts"  # a column of results that Spark alone sees
+COUNTS, OVERFLOWS = "#counts", "#overflows"  # columns of results that Spark alone sees
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,9 @@ def run(events: DataFrame, program: Program, sink: dict[str, Any] | None = None)
         # Every bucket reports a window in the micro-batch whose watermark ends it: all its parts are here now.
         bodies = bodies.repartition("place")
     results = bodies.mapInArrow(make_result_task(cached), to_spark_schema(_get_task_schema(program)))
-    results = results.observe(RESULT_METRICS, count_overflows(program), _collect_lines(COUNTS)).drop(COUNTS)
-    return StreamRun(hide_inexact_sums(results, program), program)
+    overflows = sf.sum(column(OVERFLOWS)).alias("overflows")
+    results = results.observe(RESULT_METRICS, overflows, _collect_lines(COUNTS)).drop(COUNTS, OVERFLOWS)
+    return StreamRun(results, program)
 
 
 def _collect_lines(name: str) -> Column:
@@ -206,7 +207,7 @@ def _get_result_schema(program: Program) -> pa.Schema:
 
 
 def _get_task_schema(program: Program) -> pa.Schema:
-    return _get_result_schema(program).append(pa.field(COUNTS, pa.string()))
+    return _get_result_schema(program).append(pa.field(COUNTS, pa.string())).append(pa.field(OVERFLOWS, pa.int64()))
 
 
 def make_result_task(cached: CachedPickle[RunContext]) -> Task:
@@ -228,14 +229,20 @@ def make_result_task(cached: CachedPickle[RunContext]) -> Task:
         for rows in found[LATE]:
             results.append(pa.table({"late": [json.dumps(row, default=str) for row in rows.to_pylist()]}))
         for table in results:
-            yield from to_batches(_count_results(table), target)
+            yield from to_batches(_count_results(table, program), target)
 
     return unpack
 
 
-def _count_results(results: pa.Table) -> pa.Table:
-    """Add a column that has the number of results of each query in its first row."""
+def _count_results(results: pa.Table, program: Program) -> pa.Table:
+    """Make sums that are not exact null, and add columns that have in their first row the number of results of each
+    query, and that of values that are null for being too large.
+    """
     if "query" not in results.column_names or not len(results):
         return results
-    counts = {count["values"]: count["counts"] for count in results["query"].value_counts().to_pylist()}
-    return results.append_column(COUNTS, pa.array([json.dumps(counts)] + [None] * (len(results) - 1), pa.string()))
+    settled, overflows = settle_overflows(program, fit_columns(results, program.result_schema))
+    counts = {count["values"]: count["counts"] for count in settled["query"].value_counts().to_pylist()}
+    rest = len(settled) - 1
+    for name, first in ((COUNTS, pa.array([json.dumps(counts)])), (OVERFLOWS, pa.array([overflows]))):
+        settled = settled.append_column(name, pa.concat_arrays([first, pa.nulls(rest, first.type)]))
+    return settled

@@ -115,8 +115,13 @@ def read_notes(lines: Iterable[str], kind: NoteKind) -> list[Any]:
 
 def to_batches(table: pa.Table, schema: pa.Schema) -> Batches:
     """Yield a table in batches of a schema; columns that it lacks are null."""
+    yield from fit_columns(table, schema).to_batches(max_chunksize=ROWS_PER_BATCH)
+
+
+def fit_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table with the columns of a schema; those that it lacks are null."""
     columns = [
         table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema
     ]
-    yield from pa.table(columns, schema=schema).to_batches(max_chunksize=ROWS_PER_BATCH)
+    return pa.table(columns, schema=schema)

@@ -12,8 +12,10 @@ from motet.compile import compile_workload
 from motet.engine.live import Stream
 from motet.engine.live.detect import DetectOperator
 from motet.engine.local import run_table
+from motet.kernels.match_store import NODE, TOP
 from motet.language import parse
 from motet.options import Options
+from motet.plans.detect.nodes import JoinNode
 from motet.reference.tables import run_table as enumerate_table
 from motet.schema import EventSchema
 from tests.comparison import assert_same_results
@@ -205,3 +207,18 @@ def test_too_many_instances_are_searched_for_again_instead() -> None:
     (live,) = stream.branches
     assert isinstance(live, DetectOperator)
     assert not live.can_feed
+
+
+def test_events_that_no_later_one_looks_for_are_not_kept() -> None:
+    query = "QUERY q PATTERN SEQ(A a, B b, C c) WHERE a.x < b.x AND b.x < c.x GROUP BY k WITHIN 1000 s"
+    options = Options(mode="append", optimizer="share")
+    stream = Stream(compile_workload(parse(query), EventSchema(COLUMNS), options))
+    events = [(second, "ABC"[second % 3], 1, second % 7) for second in range(300)]
+    stream.feed(pa.table(list(zip(*events, strict=True)), schema=COLUMNS), 0)
+    stream.feed(COLUMNS.empty_table(), 300 * SECOND)
+    live = stream.branches[0]
+    assert isinstance(live, DetectOperator)
+    assert live.fed is not None
+    kept = live.fed.store.rows[: live.fed.store.counts[TOP], NODE]
+    found = [live.fed.builder.nodes[node] for node in np.unique(kept).tolist()]
+    assert [len(node.items) if isinstance(node, JoinNode) else node.symbol.type for node in found] == ["A", 2]

@@ -61,7 +61,9 @@ class DetectReplanPolicy:
 
 @dataclass
 class BranchPlanner:
-    """Planner of a branch over its life. Without `policy` the first plan stays."""
+    """Planner of a branch over its life. Without `policy` the first plan stays. Whether its events `are_fed` is said of
+    all rates: see `motet.plans.detect.cost.Rates`.
+    """
 
     branch: DetectBranch
     options: Options
@@ -69,6 +71,7 @@ class BranchPlanner:
     log: list[PlanChange] = field(default_factory=list)
     chosen: JoinPlan | None = None
     batches: int = 0
+    are_fed: bool = False
 
     def __post_init__(self) -> None:
         self._planned: list[PlannedQuery] | None = None
@@ -90,7 +93,7 @@ class BranchPlanner:
         """Return the plan for the next events."""
         self.batches += 1
         is_checked = self._is_first_batch and self._rates is not None and self._needs_rates()
-        if is_checked and any(find_changed_rates(self._rates or Rates(), count_symbols(encoded), DetectReplanPolicy())):
+        if is_checked and any(find_changed_rates(self._rates or Rates(), self._count(encoded), DetectReplanPolicy())):
             self._planned = None
         self._is_first_batch = False
         if self._planned is None:
@@ -130,7 +133,7 @@ class BranchPlanner:
         Where the optimizer can extend its plan, queries that stay keep their trees, and new ones read what these find
         where that is cheapest. Else, or where it was planned ahead, all is planned again.
         """
-        changed = BranchPlanner(branch, options, self.policy, self.log, batches=self.batches)
+        changed = BranchPlanner(branch, options, self.policy, self.log, batches=self.batches, are_fed=self.are_fed)
         chosen, rates = self.chosen, self._rates
         if chosen is None or rates is None or branch.trees is not None:
             return changed
@@ -151,14 +154,20 @@ class BranchPlanner:
             self.chosen, self._rates, self._planned = branch.trees, branch.trees.rates, branch.planned_queries
         else:
             specs, optimizer = branch.join_specs, get_join_optimizer(options.optimizer)
-            rates = count_symbols(encoded) if self._needs_rates() else Rates()
+            rates = self._count(encoded) if self._needs_rates() else Rates()
             search = SearchOptions(options.budget_seconds, options.costs, count_runs(rates, options))
             plan = optimizer.plan_by_counts(specs, rates, search)
             if plan is None and self._needs_rates():
-                rates = measure_rates(branch, encoded)
+                rates = self._measure(encoded)
                 plan = optimizer.plan_by_counts(specs, rates, search)
             plan = plan or optimizer.optimize(specs, rates, search)
             self.adopt(plan, rates)
+
+    def _count(self, encoded: EncodedEvents) -> Rates:
+        return replace(count_symbols(encoded), are_fed=self.are_fed)
+
+    def _measure(self, encoded: EncodedEvents) -> Rates:
+        return replace(measure_rates(self.branch, encoded), are_fed=self.are_fed)
 
     def _needs_rates(self) -> bool:
         """Return whether trees are chosen by rates."""
@@ -169,12 +178,12 @@ class BranchPlanner:
             return
         began = time.thread_time()
         known = self._rates or Rates()
-        seen = count_symbols(encoded)
+        seen = self._count(encoded)
         reason = next(find_changed_rates(known, seen, policy), None)
         if reason is not None:
             self.replan(replace(seen, selectivity=known.selectivity), reason, policy)
         elif not self.batches % policy.batches:
-            rates = measure_rates(self.branch, encoded)
+            rates = self._measure(encoded)
             reason = next(find_changed_selectivities(known, rates, policy), None)
             if reason is not None:
                 self.replan(rates, reason, policy)
@@ -210,7 +219,7 @@ class BranchPlanner:
             return
         began = time.thread_time()
         if not self._rates.selectivity:  # a first plan may go by counts alone
-            self._rates = measure_rates(self.branch, encoded)
+            self._rates = self._measure(encoded)
         seconds = min(policy.seconds, self.options.budget_seconds, worth)
         self._search(self._rates, "the plan has served, and was searched for longer", policy, seconds, batches)
         self._search_seconds += max(time.thread_time() - began, LEAST_SEARCH)

@@ -137,9 +137,11 @@ class BranchOperator(ABC):
         times = read_times(rows, self.program.schema)
         kept = retention_mask(rows, times, self.branch.partition, self.watermark, *self.retention(self.watermark))
         kept = self._extend_retention(rows, times, kept)
+        if kept.all():
+            self.retained = RetainedRows(rows, self.retained.newest)
+            return
         self.retained = RetainedRows(
-            rows if kept.all() else rows.filter(pa.array(kept)).combine_chunks(),
-            int(times[kept].max(initial=MIN_TIME)),
+            rows.filter(pa.array(kept)).combine_chunks(), int(times[kept].max(initial=MIN_TIME))
         )
         self._drop_rows(kept)
 
@@ -155,6 +157,14 @@ class BranchOperator(ABC):
         """All rows that are kept: those that wait, and those that are needed behind the watermark."""
         self._drop_old_rows()
         return pa.concat_tables([self.retained.table, self.waiting])
+
+    def count_needed_rows(self) -> int:
+        """Return how many rows are kept that windows of time need; where windows count events, how many are kept."""
+        retention, last = self.retention(self.watermark)
+        if last or not self.retained.size:
+            return self.retained.size + len(self.waiting)
+        times = read_times(self.retained.table, self.program.schema)
+        return int(np.count_nonzero(times >= retention)) + len(self.waiting)
 
     def set_rows(self, rows: pa.Table) -> None:
         """Continue with the rows of a saved state."""

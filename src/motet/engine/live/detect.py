@@ -300,7 +300,9 @@ class DetectOperator(BranchOperator):
         encoded = encode_branch(self.program, self.branch, pa.concat_tables([held, passed]))
         if not len(encoded.time):
             return
-        plan = self.context.planner(self.branch).plan_for(encoded)
+        planner = self.context.planner(self.branch)
+        planner.are_fed = True
+        plan = planner.plan_for(encoded)
         events = len(encoded.time)
         self._unplanned, self._plan_after = 0, max(FEWEST_EVENTS, WINDOWS_PER_PLAN * events)
         if self.is_planned and plan is self._plan:

@@ -54,7 +54,7 @@ from motet.kernels.match_filter import (
     new_match_scratch,
     sort_steps,
 )
-from motet.kernels.match_store import END, ENTRIES, TOP, WORK, compact, create_store
+from motet.kernels.match_store import END, ENTRIES, TOP, WORK, compact, count_live_rows, create_store
 from motet.kernels.ragged import expand_ranges, take_rows
 from motet.model.expression import Attribute
 from motet.model.query import AfterMatch, Policy
@@ -277,7 +277,7 @@ class FedMatches:
                 self.plan, self.classes, new, at, self._data, self.store, self.scratch, self.output, lists
             )
             if status != DONE and status != BAD_NUMBER and status != NO_OUTPUT:
-                self._make_room(new.limits[:, at])
+                self.make_room(new.limits[:, at])
                 continue
             if status == BAD_NUMBER:
                 check_overflow(self.scratch.stack, "a whole number in a condition between two events")
@@ -294,15 +294,16 @@ class FedMatches:
     def _data(self) -> EventData:
         return EventData(self.time, self.neighbour, self.values)
 
-    def _make_room(self, limits: Ints) -> None:
+    def make_room(self, limits: Ints) -> None:
         """Drop the rows that have left their windows, and make room for as many again as are left. O(rows)."""
-        self._compact(len(self.store.rows), limits)
-        live = int(self.store.counts[TOP])
-        if 2 * live > len(self.store.rows):
-            row = (self.store.rows.nbytes + self.store.table.nbytes) // len(self.store.rows)
-            if 4 * live * row > self.program.options.memory_bytes:
+        size = len(self.store.rows)
+        live = count_live_rows(self.store, np.ascontiguousarray(limits[self.plan.nodes.span]))
+        if 2 * live > size or live == self.store.counts[TOP]:
+            row = (self.store.rows.nbytes + self.store.table.nbytes) // size
+            size = max(4 * live, 2 * size)
+            if size * row > self.program.options.memory_bytes:
                 raise TooManyInstances
-            self._compact(4 * live, limits)
+        self._compact(size, limits)
 
     def _compact(self, rows: int, limits: Ints) -> None:
         """Drop the rows that have left their windows, and let there be room for so many."""
@@ -313,19 +314,24 @@ class FedMatches:
         self.store = target
 
     def forget(self, watermark: int, kept: NDArray[np.bool_]) -> None:
-        """Forget events that have left all windows, as only some of the retained rows are kept. O(events)."""
+        """Forget events that have left all windows, once they are half of all, as only some of the retained rows are
+        kept. O(events).
+        """
+        place = np.cumsum(kept) - 1
+        self.rows[: self.count] = place[self.rows[: self.count]]
+        self.taken.forget(watermark, {each.query.number: each.query.span for each in self.planned})
         limits = self._limits(np.array([watermark]))[:, 0]
         gone = int(np.searchsorted(self.time[: self.count], limits.min(initial=watermark)))
+        if 2 * gone < self.count:
+            return
         self._compact(len(self.store.rows), limits)
         self.store.rows[: self.store.counts[TOP], END] -= gone
         self.store.rows[: self.store.counts[TOP], self.store.items :] -= gone
         self.count -= gone
         self.dropped += gone
-        self.taken.forget(watermark, {each.query.number: each.query.span for each in self.planned})
         kept_events = slice(gone, gone + self.count)
         self.time[: self.count] = self.time[kept_events]
-        place = np.cumsum(kept) - 1
-        self.rows[: self.count] = place[self.rows[kept_events]]
+        self.rows[: self.count] = self.rows[kept_events].copy()
         self.neighbour[: self.count] = self.neighbour[kept_events] - gone
         self.last -= gone
         for part in self.values[:3]:

@@ -188,20 +188,23 @@ class FeedPlanBuilder:
                     self.windows.setdefault(node, set()).add(each.query.span)
                 for root in roots:
                     self.read_by.setdefault(root, []).append(Reader(number, place))
+        probed: set[FedNode] = set()
         for node in self.windows:
             inputs.update(_inputs_of(node))
+            probed.update(_list_probed(node))
         every = {span for each in self.planned for span in (each.query.span,)}
         absent = [AbsentEvents(symbol) for node in self.windows for symbol in _absent_of(node)]
         self.windows = {node: set(every) for node in absent} | self.windows
-        inputs.update(absent)
-        stored = [node for node in self.windows if node in inputs]
-        self.nodes = stored + [node for node in self.windows if node not in inputs]
+        self.nodes = list(self.windows)
         self.number = {node: at for at, node in enumerate(self.nodes)}
-        self.stored = len(stored)
+        self.feeds = np.array([node in inputs or isinstance(node, AbsentEvents) for node in self.nodes], np.bool_)
+        self.stored = np.array([node in probed or isinstance(node, AbsentEvents) for node in self.nodes], np.bool_)
 
     def build(self) -> FeedPlan:
         """Return the tables. All expressions that the queries need besides must be compiled before."""
-        self.indexes: dict[FedNode, list[Lookup]] = {node: _list_lookups(node) for node in self.nodes[: self.stored]}
+        self.indexes: dict[FedNode, list[Lookup]] = {
+            node: _list_lookups(node) for node, is_stored in zip(self.nodes, self.stored, strict=True) if is_stored
+        }
         order: list[list[tuple[int, int]]] = []
         apart: list[list[tuple[int, int]]] = []
         tests: list[list[list[int]]] = []
@@ -230,7 +233,8 @@ class FeedPlanBuilder:
             kind=np.array([_kind(node) for node in self.nodes], np.int32),
             width=np.array([_width(node) for node in self.nodes], np.int32),
             span=np.array([self._span(self.windows[node]) for node in self.nodes], np.int32),
-            stored=np.arange(len(self.nodes)) < self.stored,
+            feeds=self.feeds,
+            stored=self.stored,
             probe=np.array(first_probe, np.int32),
             order_offsets=offsets_of(order),
             order=_table([pair for own in order for pair in own], 2),
@@ -472,6 +476,17 @@ def _inputs_of(node: FedNode) -> list[FedNode]:
             return [_as_fed_node(node.input)]
         case PathStep(loop, item):
             return [PathStep(loop, edge.source) for edge in loop.edges if edge.target == item]
+    return []
+
+
+def _list_probed(node: FedNode) -> list[FedNode]:
+    """Return the inputs of a node that later events look for."""
+    match node:
+        case JoinNode():
+            sides = _inputs_of(node)
+            return [sides[1 - side] for side in (0, 1) if _may_come_last(node, side)]
+        case PathStep():
+            return _inputs_of(node)
     return []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from motet.kernels.numbering import RowIndex, TextIndex
 from motet.kernels.ragged import concat_offsets, expand_ranges, offsets_from_counts
 from motet.kernels.resume import gather_states
 from motet.kernels.tables import MAX_TIME, Events
+from motet.template.symbols import Symbol
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -171,6 +172,13 @@ def add_due_keys(events: Events, numbers: Ints, due: Ints) -> tuple[Events, Ints
     ids = np.concatenate((numbers, idle))
     active = np.concatenate((active, np.ones(len(idle), np.bool_))) | np.isin(ids, due)
     return events._replace(offsets=offsets), ids, active
+
+
+def find_keys_with(events: Events, symbols: Set[Symbol], classes: Sequence[frozenset[Symbol]]) -> Flags:
+    """Return which keys have an event of some symbols. O(events)."""
+    wanted = np.array([not symbols.isdisjoint(found) for found in classes], np.bool_)
+    before = offsets_from_counts(wanted[events.klass])
+    return before[events.offsets[1:]] > before[events.offsets[:-1]]
 
 
 class KeyHeads(ABC):

@@ -142,7 +142,7 @@ def retention_mask(
     key.
     """
     kept = (times >= watermark) | (times >= retention)
-    if last and len(times):
+    if last and not kept.all():
         codes = encode_keys(table, partition)[0]
         passed = np.flatnonzero(times < watermark)
         order = passed[np.lexsort((-times[passed], codes[passed]))]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from motet.engine.context import RunContext
 from motet.engine.detect.windows import due_range
 from motet.engine.encode import EncodedEvents, order_preserving_codes, select_unit_events
-from motet.engine.live.key_states import KeyHeads, KeyIndex, add_due_keys
+from motet.engine.live.key_states import KeyHeads, KeyIndex, add_due_keys, find_keys_with
 from motet.engine.live.reports import Report, make_report
 from motet.engine.trends import ListedEdges, build_edges, list_edges, slot_mode
 from motet.kernels.slots import make_window
@@ -132,6 +132,11 @@ class TrendUnit(KeyHeads):
     ) -> list[Report]:
         compiled, layout = self.unit.queries[0], self.layouts[self.level]
         machine, queries = self.context.machine(self.unit, encoded.classes)
+        merged = self.unit.merged
+        if not (merged.negs or merged.shifts):  # what comes before a match can begin does nothing
+            firsts = {edge.symbol for edge in merged.edges if edge.source in merged.starts}
+            has_state = self.heads[rows, RECORD_SIZE] > 0
+            active = active & (has_state | find_keys_with(events, firsts, encoded.classes))
         # At the watermark itself, an event may still come; no time lets a window pass that counts events.
         until = watermarks[1] if compiled.reports_at_close else watermarks[1] - 1
         until = int(MIN_TIME) if self.span.ranked else until

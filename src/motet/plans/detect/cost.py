@@ -39,7 +39,8 @@ class Prices:
     """What our kernels take in nanoseconds, fitted to runs by `benchmarks/fit_prices.py`.
 
     For a node, an event read, an outer instance searched for, a pair looked at, an instance made, an instance that a
-    filter reads; and for a path scan, an event in it, a step back from one event, and a path.
+    filter reads; for a path scan, an event in it, a step back from one event, and a path. The last one is from a
+    profile of a stream: for an instance that is kept for later events.
     """
 
     node: float = 4_000.0
@@ -52,6 +53,7 @@ class Prices:
     scanned: float = 60.0
     step: float = 40.0
     path: float = 90.0
+    kept: float = 150.0
 
 
 PRICES = Prices()
@@ -60,7 +62,8 @@ PRICES = Prices()
 @dataclass(frozen=True)
 class Rates:
     """What plans know of a stream: events per symbol, its duration in microseconds, its keys, selectivities where they
-    were measured, and the events in all. Without counts all symbols are taken to be equally frequent.
+    were measured, and the events in all. Without counts all symbols are taken to be equally frequent. Whether events
+    `are_fed`: joined as they come, as in a stream, and not all at once.
     """
 
     counts: Mapping[Symbol, float] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Rates:
     keys: int = 1
     selectivity: Mapping[TypedTest, float] = field(default_factory=dict)
     events: float = 0.0
+    are_fed: bool = False
     _joint: dict[tuple[object, ...], float] = field(default_factory=dict, init=False, compare=False, repr=False)
     _sizes: dict[JoinSpec, Cardinalities] = field(default_factory=dict, init=False, compare=False, repr=False)
     known_costs: dict[object, float] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -200,12 +204,17 @@ def join_cost(sizes: Cardinalities, outer: Bits, inner: Bits, prices: Prices = P
     made.
 
     Parts of a plain sequence could be left unlisted by a path scan, and no condition keeps them few. So many of them
-    cost more than listing does: they take memory, and may come to nothing.
+    cost more than listing does: they take memory, and may come to nothing. Of events that are fed, the instances of a
+    side are kept where the other one may have the last event.
     """
     made = sizes.instances(outer | inner)
     cost = prices.node + prices.row * sizes.instances(outer) + prices.pair * sizes.candidate_pairs(outer, inner)
     if not sizes.spec.tests and (outer | inner).bit_count() < len(sizes.spec.items):
         made *= 1 + made / (MANY_PARTS * sizes.events)
+    if sizes.rates.are_fed:
+        for side, other in ((outer, inner), (inner, outer)):
+            if sizes.orders.may_end(other, side):
+                cost += prices.kept * sizes.instances(side)
     return cost + prices.instance * made
 
 
