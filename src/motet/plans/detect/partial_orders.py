@@ -91,7 +91,7 @@ class PartialOrder:
 
     def may_end(self, items: Bits, others: Bits) -> bool:
         """Return whether the last of some items and others may be one of these items."""
-        return any(1 << last & items for last in self._lasts(items | others))
+        return any(1 << last & items for last in self._list_ends(items | others, last=True))
 
     def _come_before(self, ones: Bits, others: Bits) -> bool:
         return all(not others & ~self._after.get(one, 0) for one in items_of(ones))
