@@ -107,11 +107,11 @@ class EventSchema:
                 rows = rows.append_column(column.name, column.compute(rows))
         return rows
 
-    @property
+    @cached_property
     def time_type(self) -> pa.DataType:
         return self.columns.field(self.time).type
 
-    @property
+    @cached_property
     def has_integer_time(self) -> bool:
         return bool(pa.types.is_integer(self.time_type))
 
@@ -122,7 +122,7 @@ class EventSchema:
             return 0
         return Fraction(1, 1000) if self.time_unit == "ns" else TICKS[self.time_unit]
 
-    @property
+    @cached_property
     def result_time_type(self) -> pa.DataType:
         """The type of times in results: that of the time column, dates as timestamps."""
         if self.has_integer_time:

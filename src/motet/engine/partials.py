@@ -389,6 +389,8 @@ def settle_overflows(program: Program, result: pa.Table) -> tuple[pa.Table, int]
     Exact counts are null there, and only there. A sum of whole numbers comes here as NaN where it is not exact, since
     null stands for a sum of nothing.
     """
+    if not (program.count_columns or program.whole_sums):
+        return result, 0
     settled = [_settle_batch(program, batch) for batch in result.to_batches()]
     return pa.Table.from_batches([batch for batch, _ in settled], result.schema), sum(count for _, count in settled)
 
