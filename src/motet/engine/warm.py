@@ -161,7 +161,7 @@ def _warm_trends_and_feeds() -> None:
             if isinstance(live, DetectOperator) and live.fed is not None:
                 live.fed.forget(4_000_000, np.ones(len(_EVENTS), np.bool_))
     for layout in list_layouts(0, 0, 0, rarely_large=False):
-        runs = create_runs(1, layout)
+        runs = create_runs(1, layout, 1)
         copy_runs(np.zeros(1, np.int64), np.zeros(0, np.int64), 1, runs, runs)
 
 

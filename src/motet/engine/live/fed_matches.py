@@ -29,9 +29,9 @@ from motet.engine.encode import (
 )
 from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
-from motet.engine.live.event_columns import EventColumns
 from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader, has_history
 from motet.engine.live.key_states import KeyIndex
+from motet.engine.live.live_columns import LiveColumns
 from motet.kernels.after_match import first_events
 from motet.kernels.expressions import EventScope, Values, new_stack
 from motet.kernels.feed_matches import (
@@ -119,7 +119,7 @@ class FedMatches:
         self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0)), constants)
         self.plain_results = _PlainResults(self)
         shown = self.program.schema.own_columns.names if self.plain_results.labels else []
-        self.event_columns = EventColumns(types, shown, self.program.schema.type, encoder.context.types)
+        self.event_columns = LiveColumns(types, shown, self.program.schema.type, encoder.context.types)
         self._reserve(FIRST_ROWS)
         nodes = self.plan.nodes
         self.width = int(nodes.width.max(initial=1))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.engine.encode import TypeIndex
-from motet.engine.live.event_columns import EventColumns
+from motet.engine.live.live_columns import LiveColumns
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[object]]] = {
     "type": (pa.string(), st.sampled_from("ABC")),
@@ -30,14 +30,16 @@ def test_values_are_those_of_the_events_that_are_left(
     batches: list[list[dict[str, object]]], data: st.DataObject
 ) -> None:
     types = TypeIndex()
-    columns = EventColumns(SCHEMA, SCHEMA.names, "type", types)
+    columns = LiveColumns(SCHEMA, SCHEMA.names, "type", types)
     assert columns.names == set(KINDS) - {"text", "flag"}  # which have no words of whole bytes
     expected = SCHEMA.empty_table()
-    columns.reserve(sum(map(len, batches)))
+    room = 0
     for batch in batches:
         arrays = [pa.array([row[name] for row in batch], kind) for name, (kind, _) in KINDS.items()]
         rows = pa.table(arrays, schema=SCHEMA).slice(data.draw(st.integers(0, len(batch) - 1)))
         order = np.array(data.draw(st.permutations(range(len(rows)))), np.int64)
+        room += len(rows)
+        columns.reserve(room)
         columns.append(rows, types.number(rows.column("type")), order, len(expected))
         expected = pa.concat_tables([expected, rows.take(pa.array(order))])
         gone = data.draw(st.integers(0, len(expected) - 1))

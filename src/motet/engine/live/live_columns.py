@@ -13,7 +13,7 @@ from motet.engine.encode import TypeIndex, as_one_array
 Ints = NDArray[np.int64]
 
 
-class EventColumns:
+class LiveColumns:
     """Columns whose values are plain words, and the types of events, by number of the event.
 
     `names` are the columns that can be read here. Arrow takes values from a few pieces in several times as long.
