@@ -15,11 +15,10 @@ from benchmarks.engine import describe_fed, describe_run, list_executed
 from benchmarks.measure import Measurement
 from benchmarks.registry import OURS, Experiment, Row, Seconds, Setting
 from benchmarks.streams import SECOND
-from motet.compile import compile_workload
+from motet.compile import Program, compile_workload
 from motet.engine.live import Stream
 from motet.engine.local import run_table
 from motet.language import parse
-from motet.model.query import Workload
 from motet.options import Options
 from motet.schema import EventSchema
 
@@ -76,9 +75,10 @@ def measure_feeds(setting: Setting) -> list[Row]:
     rows: list[Row] = []
     for name, (count, text) in CASES.items():
         workload = parse(make_queries(count, f"RETURN {text}"))
+        fed_program = compile_workload(workload, schema, Options(mode="append"))
 
-        def feed_all(workload: Workload = workload) -> Stream:
-            stream = Stream(compile_workload(workload, schema, Options(mode="append")))
+        def feed_all(program: Program = fed_program) -> Stream:
+            stream = Stream(program)
             for at in range(0, EVENTS, FEED):
                 stream.feed(events.slice(at, FEED), at * (SECOND // 1000))
             stream.finish()

@@ -107,11 +107,11 @@ class EventSchema:
                 rows = rows.append_column(column.name, column.compute(rows))
         return rows
 
-    @property
+    @cached_property
     def time_type(self) -> pa.DataType:
         return self.columns.field(self.time).type
 
-    @property
+    @cached_property
     def has_integer_time(self) -> bool:
         return bool(pa.types.is_integer(self.time_type))
 
@@ -122,7 +122,7 @@ class EventSchema:
             return 0
         return Fraction(1, 1000) if self.time_unit == "ns" else TICKS[self.time_unit]
 
-    @property
+    @cached_property
     def result_time_type(self) -> pa.DataType:
         """The type of times in results: that of the time column, dates as timestamps."""
         if self.has_integer_time:
@@ -208,8 +208,15 @@ def build_table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.
     """Build a table of columns cast to a schema; columns that are missing are null."""
     missing = {field.type for field in schema if field.name not in columns}
     nulls = {data_type: pa.nulls(size, data_type) for data_type in missing}  # a workload may have hundreds of labels
-    arrays = [columns[field.name].cast(field.type) if field.name in columns else nulls[field.type] for field in schema]
+    arrays = [
+        as_type(columns[field.name], field.type) if field.name in columns else nulls[field.type] for field in schema
+    ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def as_type(values: Any, wanted: pa.DataType, safe: bool = True) -> Any:
+    """Cast values to a type, if they are not of it: to find that out takes Arrow longer than to compare types."""
+    return values if values.type.equals(wanted) else values.cast(wanted, safe=safe)
 
 
 def to_microseconds(times: Any, time_unit: str) -> Any:

@@ -32,7 +32,7 @@ from motet.model.expression import Attribute
 from motet.plans.channels import ResultColumn, locate_channels
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.query import DetectQuery
-from motet.schema import build_table
+from motet.schema import as_type, build_table
 
 Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -77,7 +77,7 @@ def build_partials(
     columns: dict[str, pa.Array] = {"query": pa.array(numbers[query])}
     for at, name in enumerate(program.partition):
         data_type = program.partial_schema.field(f"k{at}").type
-        columns[f"k{at}"] = keys[name].take(of_key).cast(data_type) if name in keys else pa.nulls(size, data_type)
+        columns[f"k{at}"] = as_type(keys[name].take(of_key), data_type) if name in keys else pa.nulls(size, data_type)
     columns["start"] = pa.array(labels[:, START])
     columns["end"] = pa.array(labels[:, END])
     columns["seq"] = pa.array(np.arange(size))
@@ -201,7 +201,7 @@ def _build_totals_columns(program: Program, size: int, read: Callable[[str], Any
             values = columns[name.replace("m", "", 1)].to_numpy()
         elif values is None:
             values = np.full(size, NO_MINIMUM if name.startswith("m") else 0)
-        columns[name] = pa.array(values).cast(program.partial_schema.field(name).type, safe=False)
+        columns[name] = as_type(pa.array(values), program.partial_schema.field(name).type, safe=False)
     return columns
 
 
@@ -251,6 +251,8 @@ def _split_by_merge_group(
     """Return the rows of queries that are merged in the same way, None for all: a hundred small tables would cost more
     than one. They are in the order of the table, or of `rows`. O(rows + queries).
     """
+    if len(program.merge_groups) == 1 and len(partials):
+        return [(program.merge_groups[0], rows)]
     kind = np.empty(len(program.workload.queries), np.int64)
     for number, group in enumerate(program.merge_groups):
         for compiled in group:
@@ -389,6 +391,8 @@ def settle_overflows(program: Program, result: pa.Table) -> tuple[pa.Table, int]
     Exact counts are null there, and only there. A sum of whole numbers comes here as NaN where it is not exact, since
     null stands for a sum of nothing.
     """
+    if not (program.count_columns or program.whole_sums):
+        return result, 0
     settled = [_settle_batch(program, batch) for batch in result.to_batches()]
     return pa.Table.from_batches([batch for batch, _ in settled], result.schema), sum(count for _, count in settled)
 

@@ -161,7 +161,7 @@ def _warm_trends_and_feeds() -> None:
             if isinstance(live, DetectOperator) and live.fed is not None:
                 live.fed.make_room(np.zeros(len(live.fed.builder.spans), np.int64))
     for layout in list_layouts(0, 0, 0, rarely_large=False):
-        runs = create_runs(1, layout)
+        runs = create_runs(1, layout, 1)
         copy_runs(np.zeros(1, np.int64), np.zeros(0, np.int64), 1, runs, runs)
 
 

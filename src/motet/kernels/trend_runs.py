@@ -54,12 +54,16 @@ class TrendRuns(NamedTuple):
     directory: Ints  # edge, run, field
     count: Ints
 
+    def count_room(self) -> int:
+        """Return for how many totals there is room in all."""
+        return self.totals.ints.size // self.totals.layout.words
 
-def create_runs(edges: int, layout: Layout) -> TrendRuns:
-    """Create room for runs, none so far."""
+
+def create_runs(edges: int, layout: Layout, room: int) -> TrendRuns:
+    """Create room for so many values and totals of runs, none so far."""
     return TrendRuns(
-        np.empty(64, np.int64),
-        allocate_totals(64, 1, layout),
+        np.empty(room, np.int64),
+        allocate_totals(room, 1, layout),
         np.zeros(FREE, np.int64),
         np.zeros((edges, MOST_RUNS, FIELDS), np.int64),
         np.zeros(edges, np.int64),

@@ -83,6 +83,7 @@ from motet.kernels.totals import (
     ChannelWeights,
     Layout,
     Totals,
+    add_counts,
     allocate_totals,
     clear_totals,
     copy_totals,
@@ -230,7 +231,8 @@ def measure_capacity(events: Events, machine: Machine, edges: Edges, layout: Lay
     """Return the room that a run over these events needs. O(events + nodes)."""
     live, tied = count_live_events(events, widest)
     is_stored = membership_mask(edges.source, len(machine.fold))
-    joins, kept = _count_joins(machine, np.unique(events.klass), is_stored, layout)
+    classes = np.flatnonzero(np.bincount(events.klass)).astype(np.int32)
+    joins, kept = _count_joins(machine, classes, is_stored, layout)
     return Capacity(2 * (live + tied) * kept + tied * kept, tied, joins, kept, len(edges.source))
 
 
@@ -288,7 +290,8 @@ class TrendRun:
     def __init__(self, edges: int, layout: Layout) -> None:
         self.layout = layout
         self.records = np.empty(0, np.int64)
-        self.runs = create_runs(edges, layout)
+        self.runs = create_runs(edges, layout, MIN_ROOM)
+        self.spare = create_runs(edges, layout, 1)  # the room that runs had before they were moved, for the next time
         self.free_record = 0
         self.work = 0
         self._limits = MIN_ROOM, MIN_ROOM  # of records and of totals in runs
@@ -379,18 +382,25 @@ class TrendRun:
             sizes = heads[:, RECORD_SIZE]
             records = self.records[expand_ranges(heads[:, RECORD], sizes)]
             heads[:, RECORD] = offsets_from_counts(sizes)[:-1]
-            self.records = np.empty(3 * len(records) + MIN_ROOM, np.int64)
-            self.records[: len(records)] = records
+            if len(self.records) > 8 * len(records) + MIN_ROOM:
+                self.records = np.empty(3 * len(records) + MIN_ROOM, np.int64)
+            self.records[: len(records)] = records  # to have other memory mapped would cost as much as to copy them
             self.free_record = len(records)
             self._limits = 2 * len(records) + MIN_ROOM, self._limits[1]
         if self.runs.free[FREE_RUN_TOTAL] > self._limits[1]:
-            before = self.runs
-            values = np.empty(3 * int(before.free[FREE_VALUE]) // 2, np.int64)
-            totals = allocate_totals(3 * int(before.free[FREE_RUN_TOTAL]) // 2, 1, self.layout)
-            self.runs = before._replace(values=values, totals=totals, free=np.zeros_like(before.free))
+            before, target = self.runs, self.spare
+            if target.count_room() < before.free[FREE_RUN_TOTAL] or len(target.values) < before.free[FREE_VALUE]:
+                values = np.empty(3 * int(before.free[FREE_VALUE]) // 2, np.int64)
+                totals = allocate_totals(3 * int(before.free[FREE_RUN_TOTAL]) // 2, 1, self.layout)
+                target = before._replace(values=values, totals=totals, free=np.zeros_like(before.free))
+            target.free[:] = 0
             first = np.ascontiguousarray(heads[heads[:, RECORD_SIZE] > 0, RECORD])
-            copy_runs(self.records, first, len(before.count), before, self.runs)
-            self._limits = self._limits[0], 2 * int(self.runs.free[FREE_RUN_TOTAL]) + MIN_ROOM
+            copy_runs(self.records, first, len(before.count), before, target)
+            self.runs, self.spare = target, before
+            kept = int(target.free[FREE_RUN_TOTAL])
+            if before.count_room() > 8 * kept + MIN_ROOM:
+                self.spare = create_runs(len(before.count), self.layout, 1)
+            self._limits = self._limits[0], 2 * kept + MIN_ROOM
 
 
 @kernel
@@ -423,7 +433,8 @@ def _run_keys(trend: Trend, output: ResultRows, inputs: Inputs, keys: TrendKeys)
             if runs.values.size - runs.free[FREE_VALUE] < needed or room < needed * totals.slots:
                 return NEEDS_RUNS
             status = _save_key(trend, inputs, keys, keys.row[key])
-        finish_key(state, totals, output, status)
+        _clear_index(trend)
+        finish_key(trend.kept, totals, output, status)
     return DONE
 
 
@@ -452,8 +463,6 @@ def _save_key(trend: Trend, inputs: Inputs, keys: TrendKeys, row: int) -> int:
     if _store_runs(trend) < 0:
         return OVERFLOWED
     words[WORK] += trend.runs.free[FREE_VALUE] - written
-    for other in range(state.nodes.in_use.size, trend.state.nodes.in_use.size):
-        _clear_row(trend, other)
     head = words[FREE_RECORD]
     at = save_directory(trend.runs, keys.records.words, head)
     words[FREE_RECORD] = save_key(keys.records, at, state, totals, window)
@@ -569,8 +578,11 @@ def _add_row(trend: Trend, source: int, target: int, slots: Slots, weights: Chan
     """Propagate the totals of one row to another; negative where a 64-bit count overflowed."""
     state, totals = trend.state, trend.totals
     state.nodes.in_use[target] = True
-    a, b = source * totals.slots + slots.lo, target * totals.slots + slots.lo
-    return propagate(totals, a, b, slots.hi - slots.lo + 1, 1, weights)
+    a, b, count = source * totals.slots + slots.lo, target * totals.slots + slots.lo, slots.hi - slots.lo + 1
+    if totals.layout.has_shadows:  # most totals of trends are: to call the general step costs more than they do
+        add_counts(totals, a, b, count, 1)
+        return 0
+    return propagate(totals, a, b, count, 1, weights)
 
 
 @inner
@@ -678,13 +690,14 @@ def _join_runs(trend: Trend, edge: int, value: int, row: int, slots: Slots) -> i
     kind = trend.edges.kind[edge]
     descends = kind == GREATER or kind == GREATER_EQUAL
     included = kind == EQUAL or kind == LESS_EQUAL or kind == GREATER_EQUAL
+    joined = row if totals.layout.words == 1 else free  # counts are not changed by the event
     bad = np.int64(0)
     for run in range(runs.count[edge]):
         place = count_before(runs, edge, run, value, descends, included) - 1
         if place < 0 or (kind == EQUAL and runs.values[runs.directory[edge, run, VALUES] + place] != value):
             continue
-        state.nodes.in_use[free] = True
-        bad |= add_run_row(runs, edge, run, place, state.words[BASE], slots, totals, free)
+        state.nodes.in_use[joined] = True
+        bad |= add_run_row(runs, edge, run, place, state.words[BASE], slots, totals, joined)
     if state.nodes.in_use[free]:
         bad |= _add_row(trend, free, row, slots, state.weights)
         _clear_row(trend, free)
@@ -788,6 +801,16 @@ def _clear_tree(trend: Trend, edge: int) -> None:
     index = trend.index
     for row in range(index.first_tree[edge] + 1, index.first_tree[edge] + index.size[edge] + 1):
         _clear_row(trend, row)
+
+
+@inner
+def _clear_index(trend: Trend) -> None:
+    """Empty the rows of entries and trees. O(those in use)."""
+    index = trend.index
+    for entry in range(trend.state.words[ENTRIES]):
+        _clear_row(trend, index.first_entry + entry)
+    for edge in range(trend.edges.source.size):
+        _clear_tree(trend, edge)
 
 
 @inner

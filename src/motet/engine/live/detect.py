@@ -286,7 +286,9 @@ class DetectOperator(BranchOperator):
             result = result._replace(contributions=pa.concat_tables([result.contributions, more]))
         elif due:
             tables += finish_results(due, self.program, self.watermark, watermark)
-        return result._replace(results=pa.concat_tables(tables), truncated=frozenset(truncated))
+        full = [table for table in tables if len(table)] or tables[:1]
+        results = full[0] if len(full) == 1 else pa.concat_tables(full)
+        return result._replace(results=results, truncated=frozenset(truncated))
 
     @property
     def next_state_timer(self) -> int:

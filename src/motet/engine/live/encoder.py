@@ -52,19 +52,23 @@ class LiveEncoder:
         """Whether conditions are few enough to be bits of a word."""
         return len(self.conditions) <= MOST_CONDITIONS
 
-    def classify(self, table: pa.Table) -> NDArray[np.int32]:
-        """Return the class of each row; `classes` has the symbols of each. O(rows x conditions).
+    def number_types(self, table: pa.Table) -> Ints:
+        """Return the number of each row's type. O(rows)."""
+        return self.context.types.number(table.column(self.schema.type))
 
-        Python runs once for each type, and for each combination of conditions that is new.
+    def classify(self, table: pa.Table, types: Ints) -> NDArray[np.int32]:
+        """Return the class of each row, given the numbers of their types; `classes` has the symbols of each.
+
+        O(rows x conditions). Python runs once for each type, and for each combination of conditions that is new.
         """
-        code = self.context.types.number(table.column(self.schema.type))
+        code = types
         if self.conditions:
 
             @cache
             def read(name: str) -> pa.Array:
                 return read_column(table, name)
 
-            code <<= len(self.conditions)
+            code = types << len(self.conditions)
             for condition, bit in self.conditions.items():
                 held = evaluate_condition(condition, lambda attribute: read(attribute.name), len(table))
                 code |= held.astype(np.int64) << bit
@@ -97,7 +101,7 @@ class LiveEncoder:
     def encode(self, table: pa.Table, times: Ints) -> EncodedEvents:
         """Encode rows, sorted by key and time: see `motet.engine.encode.encode`."""
         branch = self.branch
-        klass = self.classify(table)
+        klass = self.classify(table, self.number_types(table))
         classes = [*self.classes, frozenset()] if branch.ranked else self.classes
         columns = [encode_dictionary(table.column(name)) for name in branch.partition]
         codes = [to_numpy(column.indices) for column in columns]

@@ -31,6 +31,7 @@ from motet.engine.expressions import evaluate
 from motet.engine.live.encoder import LiveEncoder
 from motet.engine.live.feed_plan import FeedPlanBuilder, PathStep, Reader, has_history
 from motet.engine.live.key_states import KeyIndex
+from motet.engine.live.live_columns import LiveColumns
 from motet.kernels.after_match import first_events
 from motet.kernels.expressions import EventScope, Values, new_stack
 from motet.kernels.feed_matches import (
@@ -116,6 +117,9 @@ class FedMatches:
         )
         constants = np.array(self.columns.constants or [0.0])
         self.values = Values(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.bool_), np.zeros((0, 0)), constants)
+        self.plain_results = _PlainResults(self)
+        shown = self.program.schema.own_columns.names if self.plain_results.labels else []
+        self.event_columns = LiveColumns(types, shown, self.program.schema.type, encoder.context.types)
         self._reserve(FIRST_ROWS)
         nodes = self.plan.nodes
         self.width = int(nodes.width.max(initial=1))
@@ -127,10 +131,10 @@ class FedMatches:
         self.replayed = np.array(
             [*own, any(own)], np.bool_
         )  # readers whose matches are listed where events are replayed
+        self.listed = np.ones_like(self.replayed)  # those of new events
         self.taken = TakenMatches()
         self.rules: dict[tuple[int, int], Any] = {}  # by number of the query and alternative
         self.dropped = 0  # events, before the first that is known
-        self.plain_results = _PlainResults(self)
         self.known_classes = -1
         self.classes: ClassTable | None = None
 
@@ -148,6 +152,7 @@ class FedMatches:
             size = 2 * wanted
             self.time, self.rows = _enlarge(self.time, size), _enlarge(self.rows, size)
             self.neighbour = _enlarge(self.neighbour, size)
+            self.event_columns.reserve(size)
             ints, known, floats, constants = self.values
             whole, real = max(len(self.columns.ints), 1), max(len(self.columns.floats), 1)
             self.values = Values(
@@ -162,7 +167,8 @@ class FedMatches:
         Raises `DataError` if some row cannot be computed with, `TooManyInstances` and `NumbersTooLarge`; what is kept
         must be rebuilt then.
         """
-        klass = self.encoder.classify(events)
+        types = self.encoder.number_types(events)
+        klass = self.encoder.classify(events, types)
         chosen = np.flatnonzero(self.encoder.has_symbols[klass] | self.reads_neighbours)
         size = len(chosen)
         if not size:
@@ -176,11 +182,12 @@ class FedMatches:
         self.time[first : self.count] = time = times[order]
         self.rows[first : self.count] = place + order
         self._append_values(events, klass, order, first)
+        self.event_columns.append(events, types, order, first)
         key = self.keys.number_rows(events)[order]
         if self.reads_neighbours:
             self.neighbour[first : self.count] = self._find_neighbours(key, time, first)
         new = NewEvents(np.arange(first, self.count), klass[order], key, self._limits(time))
-        return self._apply(new, self.replayed if replays else np.ones_like(self.replayed))
+        return self._apply(new, self.replayed if replays else self.listed)
 
     def _find_neighbours(self, key: Ints, time: Ints, first: int) -> Ints:
         """Return of new events, numbered from `first` on, the one before it in its key, -1 unless both are alone.
@@ -334,6 +341,7 @@ class FedMatches:
         self.rows[: self.count] = self.rows[kept_events].copy()
         self.neighbour[: self.count] = self.neighbour[kept_events] - gone
         self.last -= gone
+        self.event_columns.forget(gone, self.count)
         for part in self.values[:3]:
             part[:, : self.count] = part[:, kept_events].copy()
 
@@ -512,20 +520,24 @@ class _PlainResults:
         }
         for (column, name), grouped in self.groups.items():
             columns[column] = self.fed.keys.columns[name].take(pa.array(found.key, mask=~grouped[reader]))
-        places, rows = np.unique(self.fed.rows[found.event], return_inverse=True)
-        own = DecodedColumns(take(places))
-        names = schema.own_columns.names
-        events = pa.RecordBatch.from_arrays([own[name] for name in names], names)
         label, entry = np.nonzero(self.shows[:, reader[owner], found.position])
-        place, missing = np.zeros((len(self.labels), size), np.int64), np.ones((len(self.labels), size), np.bool_)
-        place[label, owner[entry]], missing[label, owner[entry]] = rows[entry], False
-        chosen = events.take(pa.array(place.ravel()))
-        if missing.any():
-            shown = pa.StructArray.from_arrays(chosen.columns, names, mask=pa.array(missing.ravel()))
-        else:
-            shown = chosen.to_struct_array()
+        cell = label * size + owner[entry]
+        event, missing = np.full(len(self.labels) * size, found.event[0]), np.ones(len(self.labels) * size, np.bool_)
+        event[cell], missing[cell] = found.event[entry], False
+        names = schema.own_columns.names
+        arrays = self._read_columns(names, event, take)
+        shown = pa.StructArray.from_arrays(arrays, names, mask=pa.array(missing) if missing.any() else None)
         columns |= {name: shown.slice(at * size, size) for at, name in enumerate(self.labels)}
         return as_result_rows(columns, self.program.result_schema, size)
+
+    def _read_columns(self, names: Sequence[str], events: Ints, take: Callable[[Ints], pa.Table]) -> list[pa.Array]:
+        """Return columns of some events."""
+        known = self.fed.event_columns
+        if known.names.issuperset(names):
+            return [known.read(name, events) for name in names]
+        places, at = np.unique(self.fed.rows[events], return_inverse=True)
+        rows, own = pa.array(at.reshape(-1)), DecodedColumns(take(places))
+        return [known.read(name, events) if name in known.names else own[name].take(rows) for name in names]
 
 
 class _FoundEvents:

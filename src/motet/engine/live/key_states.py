@@ -167,10 +167,12 @@ def add_due_keys(events: Events, numbers: Ints, due: Ints) -> tuple[Events, Ints
     active = np.diff(events.offsets) > 0
     if not len(due):
         return events, numbers, active
-    idle = due[~np.isin(due, numbers)]
+    is_due, is_listed = np.zeros((2, max(int(due.max()), int(numbers.max(initial=0))) + 1), np.bool_)
+    is_due[due] = is_listed[numbers] = True
+    idle = due[~is_listed[due]]
     offsets = np.concatenate((events.offsets, np.full(len(idle), events.offsets[-1])))
     ids = np.concatenate((numbers, idle))
-    active = np.concatenate((active, np.ones(len(idle), np.bool_))) | np.isin(ids, due)
+    active = np.concatenate((active, np.ones(len(idle), np.bool_))) | is_due[ids]
     return events._replace(offsets=offsets), ids, active
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -32,16 +33,22 @@ LARGE_PIECE = 1 << 15  # ... but little beside what it takes to copy so many row
 class ReadRows:
     """The rows of a micro-batch that have a time and a type, and their times.
 
-    `types` has the types of the stream, and `type_numbers` which of them is that of each row. `invalid_rows` counts the
-    others, and `newest` is the greatest time of any row.
+    `types` has the types of the stream. `invalid_rows` counts the others, `oldest` is the least time of any row and
+    `newest` the greatest.
     """
 
     table: pa.Table
     times: Times
+    type_column: str
     types: TypeIndex
-    type_numbers: Times
     invalid_rows: int
+    oldest: int
     newest: int
+
+    @cached_property
+    def type_numbers(self) -> Times:
+        """Which of the types is that of each row."""
+        return self.types.number(self.table[self.type_column])
 
 
 @dataclass(frozen=True)
@@ -64,8 +71,8 @@ def read_rows(table: pa.Table, schema: EventSchema, types: TypeIndex) -> ReadRow
         if micros.null_count:
             table, micros = table.filter(pc.is_valid(micros)), micros.drop_null()
         times = micros.to_numpy(zero_copy_only=False)
-    newest = int(times.max(initial=MIN_TIME))
-    return ReadRows(table, times, types, types.number(table[schema.type]), before - len(table), newest)
+    ends = (int(times.min()), int(times.max())) if len(times) else (int(MAX_TIME), int(MIN_TIME))
+    return ReadRows(table, times, schema.type, types, before - len(table), *ends)
 
 
 def classify_rows(read: ReadRows, branch: Branch | DetectBranch, schema: EventSchema, watermark: int) -> ClassifiedRows:
@@ -83,15 +90,16 @@ def classify_rows(read: ReadRows, branch: Branch | DetectBranch, schema: EventSc
                 valid = known.is_valid().to_numpy(zero_copy_only=False)
                 relevant = valid if relevant is None else relevant & valid
     if branch.types is not None:
+        numbers = read.type_numbers
         known = read.types.mask(branch.types)
         if not known.all():
-            known = known[read.type_numbers]
+            known = known[numbers]
             relevant = known if relevant is None else relevant & known
-    late = times < watermark
-    if not late.any():
+    if read.oldest >= watermark:
         if relevant is not None:
             table, times = table.filter(pa.array(relevant)), times[relevant]
         return ClassifiedRows(table, times, table.slice(0, 0))
+    late = times < watermark
     usable = ~late if relevant is None else relevant & ~late
     late = late if relevant is None else relevant & late
     return ClassifiedRows(table.filter(pa.array(usable)), times[usable], table.filter(pa.array(late)))

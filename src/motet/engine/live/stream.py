@@ -62,6 +62,7 @@ class Stream:
         self.columns = required_columns(program)
         computed = {name for branch in program.branches for name in branch.columns}
         self._computed = computed | {name for branch in program.detect for name in branch.partition}
+        self._decimals: tuple[pa.Schema, list[str]] | None = None  # those of a schema that are computed with
         self.branches = [create_operator(self.context, index) for index in range(len(program.all_branches))]
         self.watermark = self.newest = int(MIN_TIME)
         self.most_held = MOST_HELD_ROWS
@@ -106,15 +107,17 @@ class Stream:
     def _derive(self, events: pa.Table) -> pa.Table:
         """Return rows with derived columns. Raises `DataError` for a decimal that a double does not hold."""
         rows = self.program.schema.derive(events, self.columns)
-        for name in self._computed:
-            if pa.types.is_decimal(rows.schema.field(name).type):
-                decimals_to_doubles(rows.column(name), name)
+        if self._decimals is None or not rows.schema.equals(self._decimals[0]):
+            kinds = {name: rows.schema.field(name).type for name in self._computed}
+            self._decimals = rows.schema, [name for name, kind in kinds.items() if pa.types.is_decimal(kind)]
+        for name in self._decimals[1]:
+            decimals_to_doubles(rows.column(name), name)
         return rows
 
     def feed_rows(self, read: ReadRows, watermark: int, late_before: int) -> FeedResult:
         """Add rows, of which those before a time are late, and advance to a watermark."""
         late_before, watermark = max(late_before, self.watermark), max(watermark, self.watermark)
-        has_late = bool(len(read.times)) and int(read.times.min()) < late_before
+        has_late = read.oldest < late_before
         self.newest = max(self.newest, read.newest)
         if not has_late and self._can_hold(read, watermark):
             if len(read.times) or not self._held:
@@ -160,7 +163,7 @@ class Stream:
             parts[-1],
             table=pa.concat_tables([part.table for part in parts]).combine_chunks(),
             times=np.concatenate([part.times for part in parts]),
-            type_numbers=np.concatenate([part.type_numbers for part in parts]),
+            oldest=min(part.oldest for part in parts),
             newest=max(part.newest for part in parts),
         )
 
