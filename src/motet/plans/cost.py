@@ -149,7 +149,7 @@ def weigh_channels(compiled: CompiledQuery) -> float:
     return counts + sums + MINIMUM_WEIGHT * extremes
 
 
-class Parts:
+class UnitParts:
     """The parts that queries have by one strategy: `sums[i]` is what part i adds, `own[q]` are the parts of query q."""
 
     sums: Floats
@@ -201,7 +201,7 @@ class _PartsBuilder:
         ]
         self.add(owners, events=np.array([load.rate(symbol) for symbol in numbers]))
 
-    def fill(self, parts: Parts) -> None:
+    def fill(self, parts: UnitParts) -> None:
         parts.sums = np.concatenate(self.sums)
         parts.own = [np.concatenate(each) for each in self.own]
 
@@ -257,7 +257,7 @@ def estimate_matches(compiled: CompiledQuery, load: Load) -> float:
     return math.inf if math.isnan(found) else found
 
 
-class SlotParts(Parts):
+class SlotParts(UnitParts):
     """The steps of a merged machine with totals per slot."""
 
     def __init__(self, merged: MergedAutomaton, load: Load) -> None:
@@ -313,7 +313,7 @@ class SlotParts(Parts):
         }
 
 
-class PairParts(Parts):
+class PairParts(UnitParts):
     """The pairs of some queries, and the rows of their windows."""
 
     def __init__(self, merged: MergedAutomaton, pairs: Pairs, load: Load) -> None:
@@ -369,7 +369,7 @@ def _find_run_begins(pairs: Pairs) -> NDArray[np.bool_]:
     return begins
 
 
-class StackParts(Parts):
+class StackParts(UnitParts):
     """Queries by two stacks, each on a machine of its own."""
 
     def __init__(self, machines: Sequence[MergedAutomaton], load: Load) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motet.plans.compiled import CompiledQuery
-from motet.plans.cost import Load, Parts, UnitProfile, price
+from motet.plans.cost import Load, UnitParts, UnitProfile, price
 
 Form = Literal["slots", "pairs", "stacks"]
 Division = list[tuple[Form, list[int]]]  # units, each with the places of its queries
@@ -37,7 +37,7 @@ class _TrialUnit:
     """A unit of a division that is being improved: how many of its queries have each part, and what these add up to."""
 
     form: Form
-    parts: Parts
+    parts: UnitParts
     members: set[int]
     spans: Counter[UnitProfile]
     counts: NDArray[np.int64]
@@ -75,7 +75,7 @@ class UnitSearch:
     def __init__(
         self,
         queries: Sequence[CompiledQuery],
-        parts: Mapping[Form, Parts],
+        parts: Mapping[Form, UnitParts],
         allowed: Callable[[Form, int], bool],
         load: Load,
     ) -> None:

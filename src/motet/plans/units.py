@@ -13,7 +13,7 @@ from motet.plans.cost import (
     UNKNOWN_LOAD,
     Load,
     PairParts,
-    Parts,
+    UnitParts,
     SlotParts,
     StackParts,
     Work,
@@ -240,7 +240,7 @@ def _search_units(queries: Sequence[CompiledQuery], merge: Merge, load: Load) ->
         divided = _group_queries(queries, lambda compiled: _unit_key(compiled, "auto", group_all))
         units = [_build_unit(members, "auto", merge) for members in divided]
         return [part for each in units for part in _divide_stacks(each, merge, load)]
-    parts: dict[Form, Parts] = {"slots": SlotParts(unit.merged, load)}
+    parts: dict[Form, UnitParts] = {"slots": SlotParts(unit.merged, load)}
     if any(_are_stacks_cheaper(compiled, 2 * unit.slots) for compiled in queries):
         parts["stacks"] = StackParts([merge([compiled]) for compiled in queries], load)
     able = [at for at, compiled in enumerate(queries) if can_run_by_pairs(compiled)]
