@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from motet.optimizer.joins import JoinPlan, make_join_plan, select_join_trees
@@ -25,7 +24,6 @@ from motet.optimizer.registry import (
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.build import (
     JoinSpec,
-    JoinTree,
     PathScan,
     PlanTree,
     Unshared,
@@ -141,7 +139,7 @@ class Multitree(JoinOptimizer):
     def reweigh(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
         if plan.method != self.name:
             return self.optimize(queries, known, options)
-        return self._search(queries, known, options, select_join_trees(plan.trees))
+        return self._search(queries, known, options, plan)
 
     def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
         from motet.optimizer.multitree.graph import PatternIndex
@@ -161,16 +159,21 @@ class Multitree(JoinOptimizer):
         specs: Sequence[JoinSpec],
         rates: Rates,
         options: SearchOptions,
-        start: Mapping[JoinSpec, JoinTree] = MappingProxyType({}),
+        present: JoinPlan | None = None,
     ) -> JoinPlan:
         from motet.optimizer.multitree import multitree
+        from motet.optimizer.multitree.graph import PatternIndex
 
+        start = select_join_trees(present.trees) if present is not None else {}
+        known = present.index if present is not None else None
+        index = known if isinstance(known, PatternIndex) else PatternIndex()
         own = multitree.MultitreeOptions(
-            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start
+            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start, index=index
         )
         if self.local_search is not None:
             own = replace(own, search=self.local_search)
-        return make_join_plan(multitree.optimize(specs, rates, own).plan_trees, self.name, rates)
+        found = make_join_plan(multitree.optimize(specs, rates, own).plan_trees, self.name, rates)
+        return replace(found, index=index)
 
 
 def _choose_defaults(specs: Sequence[JoinSpec], rates: Rates) -> Mapping[JoinSpec, PlanTree]:
