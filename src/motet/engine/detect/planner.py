@@ -45,9 +45,10 @@ class DetectReplanPolicy:
     A rate or selectivity has changed by `factor`, a rate over at least `events` events. Rates are checked in every
     batch, selectivities every `batches`. Planning is limited to a `share` of the time since the first plan, a search to
     that share of the cost of the present plan until rates change again, and to `seconds`; it is skipped where building
-    a plan, or the shortest search, takes longer. What plans cost is estimated, and scaled by how long runs took. The plan found is adopted if it costs less by `gain`, and saves more in that time than building
-    it takes. Rates are expected to last for `expected_batches`, or as long as they have on average. As long as rates
-    stay, the plan is searched for again from time to time, by the same limits.
+    a plan, or the shortest search, takes longer. What plans cost is estimated, and scaled by how long runs took. The
+    plan found is adopted if it costs less by `gain`, and saves more in that time than building it takes. Rates are
+    expected to last for `expected_batches`, or as long as they have on average. As long as rates stay, the plan is
+    searched for again from time to time, by the same limits.
     """
 
     factor: float = 2.0
