@@ -12,7 +12,7 @@ from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.optimizer.solvers.common import Deadline
 from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
 from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, can_scan_paths
-from motet.plans.detect.cost import Rates, path_scan_cost
+from motet.plans.detect.cost import PRICES, Rates, path_scan_cost
 
 LocalSearch = Callable[[PlanSpace, Random, Limits], SearchResult[dict[int, JoinTree]]]
 
@@ -123,7 +123,9 @@ def _choose_scans(numbers: Mapping[JoinSpec, int], rates: Rates, plan: MultiPlan
     found, saved = [], 0.0
     for spec, number in numbers.items():
         if can_scan_paths(spec):
-            change = plan.cost_change([(number, None)]) + path_scan_cost(rates.sizes_of(spec))
+            sizes = rates.sizes_of(spec)
+            paths = path_scan_cost(sizes) + PRICES.event * sum(map(sizes.item_instances, spec.items))
+            change = plan.cost_change([(number, None)]) + paths
             if change < 0:
                 plan.set_tree(number, None)
                 found.append(spec)

@@ -59,7 +59,11 @@ def estimate_nodes(roots: Iterable[tuple[Node, Window]], rates: Rates) -> dict[N
         for node in topological_order([root]):
             windows.setdefault(node, set()).add(window)
     found: dict[Node, NodeEstimate] = {}
+    scanned = {node.loop for node in windows if isinstance(node, PathScanNode)}  # listed by the scan, and paid there
     for node in topological_order(windows):
+        if node in scanned:
+            found[node] = NodeEstimate(0.0, 0.0, 0.0)
+            continue
         estimates = [_estimate(node, window, rates, found) for window in windows[node]]
         found[node] = max(estimates, key=lambda estimate: estimate.cost)
     return found
