@@ -218,6 +218,29 @@ def test_searches_for_better_plans_take_a_share_of_what_the_plan_costs() -> None
     assert not [change for change in stream.planning.log if "served" in change.reason]  # it cost microseconds
 
 
+def test_plans_are_weighed_by_how_long_runs_took() -> None:
+    logs = []
+    for took in (1e-9, 1e9):
+        stream = Stretches(swapped(2000), program_of(CHANGING, optimizer="multitree", budget=0.05), EAGER)
+        stream.until(200, kept=40)
+        stream.planning.record_run(took)
+        for at in range(400, 2200, 200):
+            stream.until(at, kept=40)
+        logs.append([change for change in stream.planning.log if "as often" in change.reason])
+    few, many = (max(change.before for change in log) for log in logs)
+    assert many > 1e3 * few
+
+
+def test_a_search_knows_what_patterns_have_in_common_from_the_one_before() -> None:
+    wanted = join_specs(program_of(CHANGING).detect[0].queries)
+    first = plan_trees(wanted, "multitree", Rates(), SearchOptions(0.2))
+    again = replan_trees(first, wanted, "multitree", Rates(), SearchOptions(0.2))
+    assert again.index is first.index
+    fewer = replan_trees(first, wanted[:1], "multitree", Rates(), SearchOptions(0.2))
+    assert fewer.trees.keys() == set(wanted[:1])
+    assert replan_trees(fewer, wanted, "multitree", Rates(), SearchOptions(0.2)).cost == pytest.approx(first.cost)
+
+
 def test_a_pattern_that_comes_reads_what_others_find() -> None:
     one = Workload(CHANGING.queries[:1])
     stream = Stretches(swapped(400), program_of(one, optimizer="multitree", budget=0.2))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from functools import reduce
 from typing import Any, cast
 from unittest.mock import patch
 
@@ -23,7 +25,7 @@ from motet.optimizer.builtin import EachPattern
 from motet.optimizer.registry import register
 from motet.optimizer.tree_search import choose_cheapest
 from motet.options import Options
-from motet.plans.detect.build import JoinSpec, JoinTree
+from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, can_scan_paths, default_tree
 from motet.plans.detect.cost import Rates
 from motet.plans.detect.nodes import LeafNode
 from motet.reference.tables import run_table as enumerate_table
@@ -86,6 +88,59 @@ def test_every_tree_gives_the_results_of_plain_enumeration(query: Query, rows: l
     assert_same_results(result, enumerate_table(workload, table))
 
 
+def scan_beginnings(size: int) -> EachPattern:
+    """A planner that scans the paths of the first items of sequences, of all or fewer, and joins others with them."""
+
+    def choose(spec: JoinSpec) -> PlanTree:
+        if not can_scan_paths(spec):
+            return default_tree(spec)
+        count = len(spec.items)
+        scanned: PlanTree = PathScan(tuple(range(min(size, count))))
+        return reduce(lambda tree, item: (tree, item), range(min(size, count), count), scanned)
+
+    return EachPattern("any", lambda specs, rates: {spec: choose(spec) for spec in specs})
+
+
+@st.composite
+def scanned_queries(draw: st.DrawFn) -> Query:
+    """Draw a sequence in which neighbours may be compared, types come again, and events must be absent."""
+    types = draw(st.lists(st.sampled_from("ABC"), min_size=2, max_size=4))
+    parts: list[Any] = []
+    conditions: list[Expression] = []
+    for at, name in enumerate(types):
+        if at and draw(st.booleans()):
+            parts.append(Not(Event(draw(st.sampled_from("DN")), f"n{at}")))
+        parts.append(Event(name, f"v{at}"))
+        if at and draw(st.integers(0, 3)) == 0:
+            sign = draw(st.sampled_from(["<", "=", "!="]))
+            conditions.append(Comparison(sign, Attribute(f"v{at - 1}", "x"), Attribute(f"v{at}", "x")))
+    window = TimeWindow(draw(st.integers(2, 12)), draw(st.sampled_from([None, None, 2])), ticks=True)
+    group_by = draw(st.sampled_from([(), ("k",)]))
+    return Query("q", Seq(tuple(parts)), (AllVariables(),), tuple(conditions), group_by, window=window)
+
+
+@given(
+    queries=st.lists(scanned_queries(), min_size=1, max_size=3),
+    rows=streams(types=("A", "B", "C", "D", "N")),
+    size=st.integers(2, 4),
+    block=st.sampled_from([1, 3, 1 << 16]),
+)
+def test_paths_of_sequences_are_those_of_plain_enumeration(
+    queries: list[Query], rows: list[Any], size: int, block: int
+) -> None:
+    workload = Workload(tuple(replace(query, name=f"q{at}") for at, query in enumerate(queries)))
+    note(to_text(workload))
+    table = build_stream_table(rows)
+    with (
+        patch.dict("motet.optimizer.registry._OPTIMIZERS"),
+        patch("motet.engine.detect.instances.BLOCK_ROWS", block),
+    ):
+        register("any", "paths of beginnings", joins=scan_beginnings(size))
+        program = compile_workload(workload, EventSchema(table.schema), Options(optimizer=cast(Any, "any")))
+        result = run_table(program, table).table
+    assert_same_results(result, enumerate_table(workload, table))
+
+
 def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 3) -> JoinSpec:
     items = tuple(LeafNode(Symbol("ABCDEFGHIJKLMNO"[at])) for at in range(count))
     return JoinSpec(items, frozenset(order), frozenset(tests), frozenset(), 10)
@@ -93,8 +148,8 @@ def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 
 
 def test_the_rarest_is_joined_first() -> None:
     rates = Rates({Symbol("A"): 1000.0, Symbol("B"): 1000.0, Symbol("C"): 10.0}, duration=100.0)
-    in_sequence = parts_of({(0, 1), (1, 2), (0, 2)}, [])
-    tree = choose_cheapest(rates)(in_sequence)
+    test = Comparison("<", Attribute("0", "x"), Attribute("2", "x"))  # not of neighbours: no path scan
+    tree = choose_cheapest(rates)(parts_of({(0, 1), (1, 2), (0, 2)}, [test]))
     assert isinstance(tree, tuple)
     assert any(isinstance(side, tuple) and 2 in side for side in tree)
 

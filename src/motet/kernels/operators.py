@@ -1,4 +1,4 @@
-"""Run the operators of a plan over all events in one call: leaves, joins and filters, all read from one table.
+"""Run the operators of a plan over all events in one call: leaves, joins, filters and path scans, read from one table.
 
 Instances of all operators lie in one arena, each operator's from one row on, by key and then last time. Those that only
 queries read are never kept: they leave as matches at once.
@@ -24,6 +24,7 @@ from motet.kernels.instances import (
     upper_bound,
 )
 from motet.kernels.jit import inner, kernel
+from motet.kernels.paths import EdgeRules, free_since, passes_edge_tests
 
 # How an item of the outer side stands to one of the inner.
 FREE = 0
@@ -36,12 +37,14 @@ LEAF = 0  # the events of a symbol
 JOIN = 1
 FILTER = 2
 OTHER = 3  # something that is run from outside
+SCAN = 4  # the paths of a sequence of leaves
+UNREAD = 5  # nothing: nobody reads it
 
 # The columns of the operator table.
 KIND = 0
 OUTER = 1  # the operator that is read: a filter's only one
 INNER = 2
-OUTER_ITEMS = 3
+OUTER_ITEMS = 3  # of a filter or path scan: all
 INNER_ITEMS = 4
 WINDOW = 5
 IS_KEPT = 6  # whether other operators read its instances
@@ -57,8 +60,9 @@ GAP = 4
 GAP_ABSENCE = 5
 COMPARE = 6
 TEST = 7
-SINK = 8
-BEGIN_WIDTH = 9
+EDGE = 8
+SINK = 9
+BEGIN_WIDTH = 10
 
 # Words of the state of a run.
 AT_OPERATOR = 0
@@ -91,10 +95,11 @@ class Operators(NamedTuple):
     item j; a row of `verify` is an i, a j and their relation where times do not settle it (those of an item that comes
     before all inner ones, or after all, do); for a filter,
     two items of which the first must end before the second begins. `before_all[i]`: whether all inner items come before
-    outer item i. `place[s]`: the column of slot s; for a filter, the input's column of item s. `gap[g, s]`: 1 where gap
-    g comes after slot s, 2 where before it; `gap_absence[g]`: what must not occur in it. A row of `compare` is one of
-    `Tests` with the outer side on the left; the inner slot counts from the first inner item. `sink[s]` is the window of
-    the matches of sink s where that may be smaller than the operator's, else -1.
+    outer item i. `place[s]`: the column of slot s; for a filter, the input's column of item s; for a path scan, the
+    operator of item s. `gap[g, s]`: 1 where gap g comes after slot s, 2 where before it; `gap_absence[g]`: what must
+    not occur in it. A row of `compare` is one of `Tests` with the outer side on the left; the inner slot counts from
+    the first inner item. `rules` are those of the edges of path scans, one to each item but the first. `sink[s]` is the
+    window of the matches of sink s where that may be smaller than the operator's, else -1.
     """
 
     table: SmallInts
@@ -106,6 +111,7 @@ class Operators(NamedTuple):
     gap: NDArray[np.int8]
     gap_absence: SmallInts
     compare: SmallInts
+    rules: EdgeRules
     sink: SmallInts
 
 
@@ -155,6 +161,20 @@ class MatchOutput(NamedTuple):
     key: Ints
 
 
+class PathScratch(NamedTuple):
+    """Scratch memory of path scans: for each item and event of its leaf the latest first time of the paths that lead to
+    it, the latest up to it in its key, and how many events of the item before it are earlier.
+
+    `candidate[i]` is the event of item i that is being looked at, and `low[i]` the earliest time it may have.
+    """
+
+    latest: Ints
+    so_far: Ints
+    before: Ints
+    candidate: Ints
+    low: Ints
+
+
 class OperatorRun(NamedTuple):
     """A run of operators: where each one's instances are in the arena, how many it made, and the state.
 
@@ -171,6 +191,7 @@ class OperatorRun(NamedTuple):
     made: Ints
     state: Ints
     rows_to_index: int
+    paths: PathScratch
 
 
 def allocate_arena(items: int, rows: int) -> Arena:
@@ -183,6 +204,11 @@ def allocate_output(items: int, rows: int) -> MatchOutput:
     return MatchOutput(
         np.empty((items, rows), np.int64), np.empty(rows, np.int32), *(np.empty(rows, np.int64) for _ in range(4))
     )
+
+
+def allocate_path_scratch(items: int, events: int) -> PathScratch:
+    """Create scratch memory for paths of so many items."""
+    return PathScratch(*np.empty((3, items, events), np.int64), *np.empty((2, items), np.int64))
 
 
 def take_output(found: MatchOutput, rows: Any) -> MatchOutput:
@@ -199,7 +225,8 @@ def run_operators(
 
     For each outer row of a join only those inner rows are looked at that its window and order allow, that have a value
     which must be equal, and whose blocks an inequality may hold in: O(log n) to find them, then O(1) each but for code.
-    A filter looks at each row of its input, and a leaf at each event.
+    A filter looks at each row of its input, a leaf at each event, and a path scan at each event of its leaves and at
+    each step of a path.
     """
     table, state = run.operators.table, run.state
     for operator in range(state[AT_OPERATOR], table.shape[0]):
@@ -214,6 +241,10 @@ def run_operators(
                 status = _read_leaf(run, operator, arena)
             elif kind == JOIN:
                 status = _join(run, operator, arena, context, scratch, output)
+            elif kind == SCAN:
+                status = _scan(run, operator, arena, context, scratch, output)
+            elif kind == UNREAD:
+                status = DONE
             else:
                 status = _filter(run, operator, arena, context, scratch, output)
             if status != DONE:
@@ -920,6 +951,132 @@ def _filter(
             state[AT_OUTER] = row
             return status
     return DONE
+
+
+@inner
+def _scan(
+    run: OperatorRun, operator: int, arena: Arena, context: EvalContext, scratch: JoinScratch, output: MatchOutput
+) -> int:
+    """List the paths of a sequence, back from each event that may end one in the window.
+
+    Every step belongs to a path but where tests or absences exclude it: O(output) beside finding the latest starts.
+    """
+    operators, state, offsets, paths = run.operators, run.state, run.events.offsets, run.paths
+    table, begin = operators.table[operator], operators.begin[operator]
+    count = table[OUTER_ITEMS]
+    leaves = operators.place[begin[PLACE] : begin[PLACE] + count]
+    if state[PREPARED] != operator:
+        for item in range(count):
+            _find_latest_starts(run, operator, item, arena, context)
+        state[PREPARED] = operator
+    since = MIN_TIME if table[IS_KEPT] else MAX_TIME
+    for sink in range(begin[SINK], operators.begin[operator + 1, SINK]):
+        since = min(since, run.bounds.since[sink])
+    items, times = scratch.items[:count], scratch.times
+    start, key, top = run.start[leaves[count - 1]], 0, count - 1
+    for row in range(state[AT_OUTER], run.rows[leaves[top]]):
+        event, time = arena.end[start + row], arena.last[start + row]
+        floor = _oldest_start(run.windows, table[WINDOW], event, time)
+        if time < since or paths.latest[top, row] < floor:
+            continue
+        while offsets[key + 1] <= event:
+            key += 1
+        items[top], times[1], times[2] = event, time, event
+        at = top
+        if state[AT_INNER] >= 0:  # go on with the first item of a path that there was no room for
+            at = 0
+            for item in range(1, top):
+                items[item] = arena.end[run.start[leaves[item]] + paths.candidate[item]]
+            state[AT_INNER] = -1
+        else:
+            paths.candidate[top] = row
+            at = _enter_item(run, operator, arena, context, top, floor, key)
+        while at < top:
+            base = run.start[leaves[at]]
+            candidate = paths.candidate[at] - 1
+            found = False
+            while (
+                candidate >= 0
+                and arena.last[base + candidate] >= paths.low[at]
+                and arena.end[base + candidate] >= offsets[key]
+                and paths.so_far[at, candidate] >= floor
+            ):
+                if paths.latest[at, candidate] >= floor and passes_edge_tests(
+                    operators.rules, context, begin[EDGE] + at + 1, arena.end[base + candidate], items[at + 1]
+                ):
+                    found = True
+                    break
+                candidate -= 1
+            paths.candidate[at] = candidate
+            if not found:
+                at += 1
+                continue
+            items[at] = arena.end[base + candidate]
+            if at > 0:
+                at = _enter_item(run, operator, arena, context, at, floor, key)
+                continue
+            times[0] = arena.last[base + candidate]
+            status = _deliver(run, operator, arena, output, items, times, key)
+            if status != DONE:
+                paths.candidate[0] = candidate + 1
+                state[AT_OUTER], state[AT_INNER] = row, 0
+                return status
+    return DONE
+
+
+@inner
+def _enter_item(
+    run: OperatorRun, operator: int, arena: Arena, context: EvalContext, item: int, floor: int, key: int
+) -> int:
+    """Go on from an item of a path to the one before it: all its events before this one are candidates."""
+    begin, paths = run.operators.begin[operator], run.paths
+    row = paths.candidate[item]
+    leaf = run.operators.place[begin[PLACE] + item]
+    time = arena.last[run.start[leaf] + row]
+    free = free_since(run.operators.rules, context.absences, begin[EDGE] + item, key, time)
+    paths.candidate[item - 1], paths.low[item - 1] = paths.before[item, row], max(floor, free)
+    return item - 1
+
+
+@inner
+def _find_latest_starts(run: OperatorRun, operator: int, item: int, arena: Arena, context: EvalContext) -> None:
+    """Find for each event of an item the latest first time of the paths to it, from those of the item before.
+
+    O(events), and O(log n) for each absence.
+    """
+    operators, offsets, paths = run.operators, run.events.offsets, run.paths
+    begin = operators.begin[operator]
+    leaf = operators.place[begin[PLACE] + item]
+    start, rows = run.start[leaf], run.rows[leaf]
+    latest, so_far, before = paths.latest[item], paths.so_far[item], paths.before[item]
+    if item == 0:
+        for row in range(rows):
+            latest[row] = so_far[row] = arena.last[start + row]
+        return
+    leaf = operators.place[begin[PLACE] + item - 1]
+    base, size, known = run.start[leaf], run.rows[leaf], paths.latest[item - 1]
+    key, seen, first, next_event = -1, 0, 0, 0
+    free, best, best_so_far = MIN_TIME, MIN_TIME, MIN_TIME
+    for row in range(rows):
+        event, time = arena.end[start + row], arena.last[start + row]
+        if event >= next_event:
+            key += 1
+            while offsets[key + 1] <= event:
+                key += 1
+            next_event = offsets[key + 1]
+            while seen < size and arena.end[base + seen] < offsets[key]:
+                seen += 1
+            first, free, best, best_so_far = seen, MIN_TIME, MIN_TIME, MIN_TIME
+        since = free_since(operators.rules, context.absences, begin[EDGE] + item, key, time)
+        if since > free:  # what came before an absent event is forgotten, the rest looked at once more
+            free, best = since, MIN_TIME
+            seen = upper_bound(arena.last, base + first, base + seen, since - 1) - base
+        while seen < size and arena.end[base + seen] < next_event and arena.last[base + seen] < time:
+            if arena.last[base + seen] >= free:
+                best = max(best, known[seen])
+            seen += 1
+        best_so_far = max(best_so_far, best)
+        latest[row], so_far[row], before[row] = best, best_so_far, seen
 
 
 @inner

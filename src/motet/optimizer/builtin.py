@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from motet.optimizer.joins import JoinPlan, make_join_plan, select_join_trees
@@ -25,7 +24,6 @@ from motet.optimizer.registry import (
 from motet.plans.compiled import CompiledQuery
 from motet.plans.detect.build import (
     JoinSpec,
-    JoinTree,
     PathScan,
     PlanTree,
     Unshared,
@@ -136,20 +134,24 @@ class Multitree(JoinOptimizer):
         queries: Sequence[JoinSpec],
         known: Rates,
         options: SearchOptions,
-        start: Mapping[JoinSpec, JoinTree] = MappingProxyType({}),
+        present: JoinPlan | None = None,
     ) -> JoinPlan:
         from motet.optimizer.multitree import multitree
+        from motet.optimizer.multitree.graph import PatternIndex
 
+        start = select_join_trees(present.trees) if present is not None else {}
+        kept = present.index if present is not None else None
+        index = kept if isinstance(kept, PatternIndex) else PatternIndex()
         own = multitree.MultitreeOptions(
-            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start
+            self.orders_only, self.max_patterns, options.seconds, costs=options.costs, start=start, index=index
         )
         if self.local_search is not None:
             own = replace(own, search=self.local_search)
-        return make_join_plan(multitree.optimize(queries, known, own).plan_trees, self.name, known)
+        found = make_join_plan(multitree.optimize(queries, known, own).plan_trees, self.name, known)
+        return replace(found, index=index)
 
     def reweigh(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates, options: SearchOptions) -> JoinPlan:
-        start = select_join_trees(plan.trees) if plan.method == self.name else {}
-        return self.optimize(queries, known, options, start)
+        return self.optimize(queries, known, options, plan if plan.method == self.name else None)
 
     def extend(self, plan: JoinPlan, queries: Sequence[JoinSpec], known: Rates) -> JoinPlan | None:
         from motet.optimizer.multitree.graph import PatternIndex

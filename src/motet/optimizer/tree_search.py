@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, TreeChooser, can_scan_paths
-from motet.plans.detect.cost import PRICES, Rates, path_scan_cost, tree_join_cost
+from motet.plans.detect.cost import Rates, path_scan_cost, tree_join_cost
 from motet.plans.detect.partial_orders import Bits, items_of
 
 # Up to so many inputs all trees are searched, up to so many all orders; beyond, inputs are joined greedily.
@@ -38,7 +38,6 @@ def choose_cheapest(rates: Rates) -> TreeChooser:
         cost, tree = find_cheapest_tree(
             single_items(items), lambda left, right: tree_join_cost(sizes, left, right), sizes.instances
         )
-        cost += PRICES.event * sum(map(sizes.item_instances, spec.items))
         if can_scan_paths(spec) and path_scan_cost(sizes) <= cost:
             return PathScan(tuple(items))
         return tree

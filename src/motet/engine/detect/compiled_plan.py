@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,27 +15,51 @@ from motet.compile import Program
 from motet.compile.detect import match_columns
 from motet.engine.detect.code import ExpressionCompiler, TestRows
 from motet.engine.detect.rules import QueryCode, compile_conditions
-from motet.engine.detect.tables import OperatorChecks, compile_loop_tests, compile_operator
+from motet.engine.detect.tables import (
+    OperatorChecks,
+    build_edge_rules,
+    compile_loop_tests,
+    compile_operator,
+    sort_edges,
+)
 from motet.engine.detect.values import Exactness, PlannedColumns
+from motet.engine.encode import Ints
 from motet.kernels.instances import TEST_WIDTH
 from motet.kernels.operators import (
     BEGIN_WIDTH,
     COMPARE,
+    EDGE,
     FILTER,
     IS_KEPT,
     JOIN,
+    KIND,
     LEAF,
     OPERATOR_WIDTH,
     OTHER,
+    OUTER_ITEMS,
+    SCAN,
     SINK,
+    TEST,
+    UNREAD,
     Operators,
 )
+from motet.kernels.paths import EdgeRules
 from motet.kernels.ragged import offsets_from_counts
 from motet.model.expression import Attribute, Expression
 from motet.model.query import AfterMatch, Policy
 from motet.plans.compiled import WindowSpan
 from motet.plans.detect.build import PlannedQuery, list_nodes
-from motet.plans.detect.nodes import FilterNode, JoinNode, LeafNode, LoopNode, Node, PathScanNode, column_items, inputs
+from motet.plans.detect.nodes import (
+    Edge,
+    FilterNode,
+    JoinNode,
+    LeafNode,
+    LoopNode,
+    Node,
+    PathScanNode,
+    column_items,
+    inputs,
+)
 
 Spans = frozenset[WindowSpan]
 
@@ -72,8 +96,8 @@ class PlainSinks(NamedTuple):
 class CompiledPlan:
     """A plan for events of one schema.
 
-    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, and then path scans: `scans` has
-    the numbers of those of each. `others` has the sinks of all that is listed query by query.
+    `nodes` are its operators, inputs first. `sinks` read those that the kernel runs, `others` has the sinks of all that
+    is listed query by query.
     """
 
     def __init__(
@@ -101,7 +125,6 @@ class CompiledPlan:
             each.query.number: compile_conditions(each, self.compiler, types) for each in planned
         }
         self.others: dict[int, list[Sink]] = {}
-        self.scans: dict[int, list[int]] = {}
         self.sinks: list[Sink] = []
         self._build_operators()
         self.plain_sinks = self._lay_out_sinks()
@@ -119,6 +142,11 @@ class CompiledPlan:
     def width(self) -> int:
         """The most items that an operator has."""
         return max((len(column_items(node)) for node in self.nodes), default=1)
+
+    @property
+    def has_scans(self) -> bool:
+        """Whether the kernel lists paths."""
+        return bool((self.operators.table[:, KIND] == SCAN).any())
 
     @property
     def most_comparisons(self) -> int:
@@ -147,40 +175,39 @@ class CompiledPlan:
         table = np.zeros((len(self.nodes), OPERATOR_WIDTH), np.int32)
         checks: list[OperatorChecks] = []
         own_windows: list[int] = []
-        others: dict[int, list[Sink]] = {}
         sink_counts = []
         for at, node in enumerate(self.nodes):
+            sinks = readers.get(node, [])
             kind = kind_of_operator(node)
-            found = compile_operator(node, self.compiler, self.absent, self.program.definitions)
+            if isinstance(node, PathScanNode) and self._is_limited(node, sinks, read):
+                kind = OTHER
+            elif kind == OTHER and not sinks and node not in read:
+                kind = UNREAD
+            found = compile_operator(node, self.number, self.compiler, self.absent, self.program.definitions)
             checks.append(found)
             ends = [self.number[each] for each in inputs(node)] if kind in (JOIN, FILTER) else []
             symbol = self.symbols.index(node.symbol) if isinstance(node, LeafNode) else 0
             outer, inner = (*ends, 0, 0)[:2]
             table[at] = (kind, outer, inner, *found.items, self.window_of(node), node in read, symbol)
-            sinks = readers.get(node, [])
             if kind == OTHER:
-                others[at], sinks = sinks, []
+                self.others[at], sinks = sinks, []
+                table[at, IS_KEPT] |= len(self.others[at]) > 1  # what several queries list is found once
             self.sinks += sinks
             sink_counts.append(len(sinks))
             own_windows += [self._own_window(node, sink) for sink in sinks]
-        for at, sinks in others.items():
-            if isinstance(self.nodes[at], PathScanNode) and self.program.options.match_limit is None:
-                self.scans[at] = list(range(len(self.sinks), len(self.sinks) + len(sinks)))
-                self.sinks += sinks
-                own_windows += [self._own_window(self.nodes[at], sink) for sink in sinks]
-            else:
-                self.others[at] = sinks
-                table[at, IS_KEPT] |= len(sinks) > 1  # what several queries list is found once
         begin = np.zeros((len(self.nodes) + 1, BEGIN_WIDTH), np.int64)
-        for column in range(SINK):
+        for column in range(EDGE):
             begin[:, column] = offsets_from_counts([len(each.tables[column]) for each in checks])
+        scans = [at for at, node in enumerate(self.nodes) if isinstance(node, PathScanNode)]
+        begin[[at + 1 for at in scans], EDGE] = table[scans, OUTER_ITEMS]
+        np.cumsum(begin[:, EDGE], out=begin[:, EDGE])
         begin[:, SINK] = offsets_from_counts(sink_counts)
 
         def stack(column: int, dtype: Any, width: int = 0) -> Any:
             rows = [row for each in checks for row in each.tables[column]]
             return np.array(rows, dtype).reshape((len(rows), width) if width else len(rows))
 
-        self.tests = stack(SINK - 1, np.int32, TEST_WIDTH)
+        self.tests = stack(TEST, np.int32, TEST_WIDTH)
         self.operators = Operators(
             table,
             begin,
@@ -191,8 +218,28 @@ class CompiledPlan:
             stack(4, np.int8),
             stack(5, np.int32),
             stack(COMPARE, np.int32, TEST_WIDTH),
+            self._build_scan_rules(begin),
             np.array(own_windows, np.int32),
         )
+
+    def _is_limited(self, scan: PathScanNode, sinks: Sequence[Sink], read: Collection[Node]) -> bool:
+        """Return whether the paths of a scan are listed for one query alone, up to a limit."""
+        return self.program.options.match_limit is not None and len(sinks) == 1 and scan not in read
+
+    def _build_scan_rules(self, begin: Ints) -> EdgeRules:
+        """Return the rules of the edges of path scans; each has one more before its first, which nobody reads."""
+        edges: list[Edge] = []
+        tests: list[int] = []
+        end = 0
+        for node, own in zip(self.nodes, begin[:-1, TEST].tolist(), strict=True):
+            if isinstance(node, PathScanNode):
+                edges += [Edge(0, 0, frozenset(), frozenset()), *sort_edges(node.loop)]
+                tests += [end, own]
+                for edge in sort_edges(node.loop)[:-1]:
+                    own += len(edge.tests)
+                    tests.append(own)
+                end = own + len(sort_edges(node.loop)[-1].tests)
+        return build_edge_rules(edges, self.absent)._replace(tests=np.array([*tests, end], np.int64))
 
     def _own_window(self, node: Node, sink: Sink) -> int:
         """Return the window of a sink where its operator may find more, else -1."""
@@ -267,7 +314,7 @@ def list_reads(node: Node) -> tuple[Node, ...]:
         case JoinNode(inner=LoopNode() as loop):
             return (node.outer, *loop.items)
         case PathScanNode():
-            return node.loop.items
+            return node.items
     return inputs(node)
 
 
@@ -282,6 +329,8 @@ def kind_of_operator(node: Node) -> int:
             return JOIN
         case FilterNode():
             return FILTER
+        case PathScanNode():
+            return SCAN
     return OTHER
 
 

@@ -40,6 +40,7 @@ from motet.kernels.operators import (
     Windows,
     allocate_arena,
     allocate_output,
+    allocate_path_scratch,
     allocate_scratch,
     flatten_bindings,
     run_operators,
@@ -60,7 +61,7 @@ from motet.kernels.paths import (
 from motet.kernels.ragged import offsets_of, row_numbers
 from motet.kernels.runs import RunEvents, list_runs, new_run_state
 from motet.model.query import Policy
-from motet.plans.detect.nodes import JoinNode, LeafNode, LoopNode, Node, PathScanNode, UnionNode, column_items
+from motet.plans.detect.nodes import JoinNode, LeafNode, LoopNode, Node, UnionNode, column_items
 from motet.template.symbols import Symbol
 
 BLOCK_ROWS = 1 << 16
@@ -167,6 +168,7 @@ class PlanRunner:
             np.zeros(nodes, np.int64),
             state,
             MIN_ROWS_TO_INDEX,
+            allocate_path_scratch(plan.width, len(encoded.time) if plan.has_scans else 0),
         )
         self.arena = allocate_arena(plan.width, 3 * len(encoded.time) + BLOCK_ROWS)
 
@@ -235,30 +237,13 @@ class PlanRunner:
             if status == DONE:
                 return
 
-    def _run_from_outside(self, operator: int) -> Iterator[MatchOutput | int]:
-        """Run an operator that the kernel does not; yield its matches, or its number where these are to be listed."""
-        plan, node = self.plan, self.plan.nodes[operator]
-        found = None
+    def _run_from_outside(self, operator: int) -> Iterator[int]:
+        """Run an operator that the kernel does not; yield its number where its matches are to be listed."""
+        plan = self.plan
         if plan.is_kept(operator):
-            found = self._run_other(node)
-            self._store(operator, found)
-        if isinstance(node, PathScanNode) and (sinks := plan.scans.get(operator)):
-            since = min(int(self.run.bounds.since[sink]) for sink in sinks)
-            for block in self._scan_paths(node, since) if found is None else [found]:
-                yield from (self._select_matches(block, sink) for sink in sinks)
-        elif plan.others.get(operator):
+            self._store(operator, self._run_other(plan.nodes[operator]))
+        if plan.others.get(operator):
             yield operator
-
-    def _select_matches(self, found: FoundInstances, sink: int) -> MatchOutput:
-        """Return the instances that a sink wants."""
-        bounds, window = self.run.bounds, int(self.run.operators.sink[sink])
-        wanted = (found.last >= bounds.since[sink]) & (found.last < bounds.until[sink])
-        if window >= 0:
-            wanted &= found.first >= self.oldest_of(window)[found.end]
-        rows = np.flatnonzero(wanted)
-        columns, first, last, end = (part[..., rows] for part in found)
-        key = np.searchsorted(self.encoded.offsets, end, "right") - 1
-        return MatchOutput(columns, np.full(len(rows), sink, np.int32), first, last, end, key)
 
     def _make_room(self, operator: int) -> None:
         """Make room for more instances of an operator, or let it end with those it has where they may be no more."""
@@ -356,8 +341,6 @@ class PlanRunner:
                 return self._as_bundles(concat_bindings(paths))
             case UnionNode():
                 return self._as_bundles(self._union(node))
-            case PathScanNode():
-                return _concat(self._collect(node, self._scan_paths(node), _bytes))
         raise TypeError(f"the kernel runs {type(node).__name__}")
 
     def _collect(self, node: Node, blocks: Iterable[T], size: Callable[[T], int]) -> list[T]:
@@ -368,21 +351,6 @@ class PlanRunner:
             if not self.budget.reserve(size(block), node):
                 break
         return kept
-
-    def _scan_paths(self, node: PathScanNode, since: int = NO_BOUND) -> Iterator[FoundInstances]:
-        """Yield the paths of a sequence that end at `since` or later as columns of events in blocks, those within the
-        node's own windows.
-        """
-        width = len(node.items)
-        has_more = self.plan.spans[node] != self.plan.spans[node.loop]
-        for block in self.path_blocks(node.loop, since=since):
-            # The positions of a sequence are its items in order.
-            found = FoundInstances(block.event.reshape(-1, width).T, block.first, block.last, block.end)
-            if has_more:
-                rows = np.flatnonzero(block.first >= self.oldest(node)[block.end])
-                found = FoundInstances(*(part[..., rows] for part in found))
-            self._listed[node] += len(found.first)
-            yield found
 
     def expand_paths(
         self, node: JoinNode, loop: LoopNode, since: int = NO_BOUND, match_limit: MatchLimit | None = None

@@ -45,9 +45,10 @@ class DetectReplanPolicy:
     A rate or selectivity has changed by `factor`, a rate over at least `events` events. Rates are checked in every
     batch, selectivities every `batches`. Planning is limited to a `share` of the time since the first plan, a search to
     that share of the cost of the present plan until rates change again, and to `seconds`; it is skipped where building
-    a plan takes longer. The plan found is adopted if it costs less by `gain`, and saves more in that time than building
-    it takes. Rates are expected to last for `expected_batches`, or as long as they have on average. As long as rates
-    stay, the plan is searched for again from time to time, by the same limits.
+    a plan, or the shortest search, takes longer. What plans cost is estimated, and scaled by how long runs took. The
+    plan found is adopted if it costs less by `gain`, and saves more in that time than building it takes. Rates are
+    expected to last for `expected_batches`, or as long as they have on average. As long as rates stay, the plan is
+    searched for again from time to time, by the same limits.
     """
 
     factor: float = 2.0
@@ -83,6 +84,10 @@ class BranchPlanner:
         self._planning_seconds = 0.0  # seconds of this thread that went into plans since
         self._search_seconds = 0.0  # those of them that went into searches for a better plan at the same rates
         self._build_seconds = 0.0  # those that building and compiling a plan took last
+        self._shortest_search = 0.0  # what a search took at least, however little time it was given
+        self._estimated: tuple[Rates, list[PlannedQuery], float] | None = None  # the last estimate, and of what
+        self._run_seconds = 0.0  # seconds that running the plans took so far
+        self._estimated_seconds = 0.0  # and what they were estimated to take
 
     def begin_run(self) -> BranchPlanner:
         """Look at the rates of the next events: a plan for others is not kept."""
@@ -194,12 +199,12 @@ class BranchPlanner:
     def replan(self, rates: Rates, reason: str, policy: DetectReplanPolicy) -> None:
         """Look for a plan for other rates where that may pay, and adopt it where it does."""
         assert self.chosen is not None
+        batches = self._expected_batches(policy, self._changes + 1)
         self._changes += 1
         self._rates = rates
-        batches = self.batches / self._changes if policy.expected_batches is None else policy.expected_batches
-        before = self._expected_cost(rates) * NANOSECOND
+        before = self._expected_seconds(rates)
         worth = policy.share * before * batches  # seconds that a search may take
-        if worth <= self._build_seconds:
+        if worth <= max(self._build_seconds, self._shortest_search):
             self.log.append(PlanChange(self.batches, reason, before, before, 0.0, self._build_seconds, adopted=False))
             return
         seconds = min(policy.seconds, self.options.budget_seconds, worth)
@@ -213,9 +218,9 @@ class BranchPlanner:
         optimizer = get_join_optimizer(self.options.optimizer)
         if not optimizer.searches or self._rates is None:
             return
-        batches = self.batches if policy.expected_batches is None else policy.expected_batches
-        worth = policy.share * self._expected_cost(self._rates) * NANOSECOND * batches - self._search_seconds
-        if worth <= max(self._search_seconds, self._build_seconds, LEAST_SEARCH):
+        batches = self._expected_batches(policy, 1)
+        worth = policy.share * self._expected_seconds(self._rates) * batches - self._search_seconds
+        if worth <= max(self._search_seconds, self._build_seconds, self._shortest_search, LEAST_SEARCH):
             return
         began = time.thread_time()
         if not self._rates.selectivity:  # a first plan may go by counts alone
@@ -228,19 +233,45 @@ class BranchPlanner:
         """Search for a plan that is to serve so many batches, and adopt it where that pays."""
         assert self.chosen is not None
         specs, search = self.branch.join_specs, SearchOptions(seconds, self.options.costs, batches)
+        began = time.thread_time()
         found = replan_trees(self.chosen, specs, self.options.optimizer, rates, search)
-        before = estimate_tree_cost(self.chosen.trees, rates) * NANOSECOND
-        after = found.considered[found.method] * NANOSECOND
+        took = time.thread_time() - began
+        self._shortest_search = min(self._shortest_search or took, took)
+        seconds_each = NANOSECOND * self._seconds_per_estimate
+        before = estimate_tree_cost(self.chosen.trees, rates) * seconds_each
+        after = found.considered[found.method] * seconds_each
         saved = (before - after) * batches
         adopted = after < before * (1 - policy.gain) and saved > self._build_seconds
         self.log.append(PlanChange(self.batches, reason, before, after, saved, self._build_seconds, adopted))
         if adopted:
             self.adopt(found, rates)
 
-    def _expected_cost(self, rates: Rates) -> float:
+    def record_run(self, seconds: float) -> None:
+        """Note how long it took to run the plan over a batch."""
+        if self.policy is not None and self._rates is not None:
+            self._run_seconds += seconds
+            self._estimated_seconds += self._estimate_cost(self._rates) * NANOSECOND
+
+    @property
+    def _seconds_per_estimate(self) -> float:
+        """How long runs took for each second that they were estimated to take."""
+        return self._run_seconds / self._estimated_seconds if self._estimated_seconds else 1.0
+
+    def _expected_seconds(self, rates: Rates) -> float:
+        """Return the seconds that the present plan is expected to take for a batch of such rates."""
+        return self._estimate_cost(rates) * NANOSECOND * self._seconds_per_estimate
+
+    def _estimate_cost(self, rates: Rates) -> float:
         """Return what the present plan costs for some rates, in nanoseconds a batch."""
         assert self._planned is not None
-        return sum_costs(estimate_nodes(list_roots(self._planned), rates))
+        if self._estimated is None or self._estimated[0] is not rates or self._estimated[1] is not self._planned:
+            cost = sum_costs(estimate_nodes(list_roots(self._planned), rates))
+            self._estimated = rates, self._planned, cost
+        return self._estimated[2]
+
+    def _expected_batches(self, policy: DetectReplanPolicy, changes: int) -> float:
+        """Return for how many batches a plan is expected to serve, after so many changes of rates."""
+        return self.batches / changes if policy.expected_batches is None else policy.expected_batches
 
 
 def find_changed_rates(known: Rates, now: Rates, policy: DetectReplanPolicy) -> Iterator[str]:

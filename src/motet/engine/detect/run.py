@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -123,7 +124,16 @@ class DetectRun:
             plain,
             _sink_bounds(compiled, bounds, plain),
         )
-        yield from self._run_shares(batch)
+        yield from self._time_rows(self._run_shares(batch))
+
+    def _time_rows(self, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield tables, and tell the planner how long it took to make them."""
+        seconds, began = 0.0, time.thread_time()
+        for each in rows:
+            seconds += time.thread_time() - began
+            yield each
+            began = time.thread_time()
+        self.plans.record_run(seconds + time.thread_time() - began)
 
     def _run_shares(self, batch: DetectBatch) -> Iterator[pa.Table]:
         """Yield the rows of a batch: of all keys as they are found, or of shares of them, in order, that threads run.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from motet.engine.detect.code import ExpressionCompiler, TestRows
 from motet.engine.encode import Ints
 from motet.kernels.expressions import AT_LEAST, AT_MOST, DIFFERENT, EQUAL, LESS, MORE
 from motet.kernels.instances import Instances
-from motet.kernels.operators import AFTER, APART, BEFORE, FREE, SINK
+from motet.kernels.operators import AFTER, APART, BEFORE, EDGE, FREE
 from motet.kernels.path_join import PathJoinTable
 from motet.kernels.paths import EdgeRules, PathGraph
 from motet.kernels.ragged import flatten_lists, offsets_from_counts, offsets_of
@@ -28,6 +28,7 @@ from motet.plans.detect.nodes import (
     LeafNode,
     LoopNode,
     Node,
+    PathScanNode,
     column_items,
     count_positions,
 )
@@ -44,18 +45,28 @@ class OperatorChecks:
     """
 
     items: tuple[int, int]
-    tables: tuple[Sequence[Any], ...] = ((),) * SINK
+    tables: tuple[Sequence[Any], ...] = ((),) * EDGE
 
 
 def compile_operator(
-    node: Node, compiler: ExpressionCompiler, absent: Sequence[Symbol], definitions: Collection[str]
+    node: Node,
+    numbers: Mapping[Node, int],
+    compiler: ExpressionCompiler,
+    absent: Sequence[Symbol],
+    definitions: Collection[str],
 ) -> OperatorChecks:
-    """Return what a join or filter checks; other nodes check nothing in the kernel."""
+    """Return what a join, filter or path scan checks, and by `numbers` which operators that reads; other nodes check
+    nothing in the kernel.
+    """
     match node:
         case JoinNode(inner=LoopNode()):
             return OperatorChecks((len(node.items), 0))
         case JoinNode():
             return _compile_join(node, compiler, absent, definitions)
+        case PathScanNode():
+            tests = compile_loop_tests(node.loop, compiler)
+            places = [numbers[item] for item in node.items]
+            return OperatorChecks((len(places), 0), ((), (), (), places, (), (), (), tests))
         case FilterNode():
             slots = range(len(node.items))
             verify = [(one, other, BEFORE) for one, other in node.new_order]
@@ -206,11 +217,11 @@ def build_line_table(
         ends=np.array([item in node.lasts for item in numbers], np.bool_),
         edges=np.searchsorted(targets, np.arange(len(node.items) + 1)).astype(np.int64),
         source=np.array([edge.source for edge in edges], np.int32),
-        rules=_build_edge_rules(edges, absent),
+        rules=build_edge_rules(edges, absent),
     )
 
 
-def _build_edge_rules(edges: Sequence[Edge], absent: Sequence[Symbol]) -> EdgeRules:
+def build_edge_rules(edges: Sequence[Edge], absent: Sequence[Symbol]) -> EdgeRules:
     """Return the absences and tests of edges."""
     ways = [sorted(edge.ways, key=repr) for edge in edges]
     forbids, forbidden = flatten_lists([[absent.index(symbol) for symbol in way] for each in ways for way in each])
@@ -236,7 +247,7 @@ def build_run_table(node: LoopNode, absent: Sequence[Symbol], classes: Sequence[
         leaving=np.searchsorted([edge.source for edge in edges], np.arange(size + 1)).astype(np.int64),
         target=np.array([edge.target for edge in edges], np.int32),
         together=np.array([edge.together for edge in edges], np.bool_),
-        rules=_build_edge_rules(edges, absent),
+        rules=build_edge_rules(edges, absent),
         distinct=np.array(list(distinct.values()), np.int32),
         asked=np.array(asked, np.int64),
         earlier=EarlierTests(

@@ -55,7 +55,8 @@ class ArcCosts:
             cost, tree = self._cheapest(query, single_items(items))
             ways = [PlanArc(cost + self.scan(query, items), tree)]
             if can_scan_paths(query):
-                ways.append(PlanArc(path_scan_cost(self.sizes(query), self.prices), PathScan(tuple(items))))
+                paths = path_scan_cost(self.sizes(query), self.prices)
+                ways.append(PlanArc(paths + self.scan(query, items), PathScan(tuple(items))))
             self._from_events[query] = min(ways, key=lambda arc: arc.cost)
         return self._from_events[query]
 

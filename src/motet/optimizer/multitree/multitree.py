@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from motet.optimizer.multitree.graph import MultiPatternGraph
+from motet.optimizer.multitree.graph import PatternIndex
 from motet.optimizer.multitree.neighbourhood import PlanSpace
-from motet.optimizer.multitree.patterns import KeyedPattern, Numbering
 from motet.optimizer.multitree.plans import MultiPlan, PlanCosts
 from motet.optimizer.solvers.common import Deadline
 from motet.optimizer.solvers.local_search import Limits, SearchResult, anneal
 from motet.plans.detect.build import JoinSpec, JoinTree, PathScan, PlanTree, can_scan_paths
-from motet.plans.detect.cost import Rates, path_scan_cost
+from motet.plans.detect.cost import PRICES, Rates, path_scan_cost
 
 LocalSearch = Callable[[PlanSpace, Random, Limits], SearchResult[dict[int, JoinTree]]]
 
@@ -32,6 +31,7 @@ class MultitreeOptions:
         costs: 'calibrated' to motet's kernels, or 'printed' in the paper.
         start: Trees to begin with; other patterns begin with the best tree of their own.
         search: The local search; simulated annealing unless given.
+        index: What is known of the patterns from a search before; it is brought up to date with them.
     """
 
     orders_only: bool = False
@@ -43,6 +43,7 @@ class MultitreeOptions:
     costs: str = "calibrated"
     start: Mapping[JoinSpec, JoinTree] = field(default_factory=dict)
     search: LocalSearch = anneal
+    index: PatternIndex | None = None
 
 
 @dataclass
@@ -76,8 +77,9 @@ def optimize(
 ) -> MultitreeReport:
     """Return trees for patterns that are planned together. The same seed and number of steps give the same trees."""
     deadline = Deadline(options.seconds)
-    numbering = Numbering()
-    graph = MultiPatternGraph(KeyedPattern(spec, numbering) for spec in specs)
+    index = options.index or PatternIndex()
+    numbers, graph = index.update(specs), index.graph
+    spec_of = {number: spec for spec, number in numbers.items()}
     costs = PlanCosts(rates, options.costs)
     components = graph.find_components()
     plan = MultiPlan(costs, graph.patterns)
@@ -86,7 +88,7 @@ def optimize(
     for part in components:
         space = PlanSpace(graph, part, costs, options.orders_only, options.max_patterns)
         report.unshared_cost += space.plan.exact_cost()
-        space.start_from({number: tree for number in part if (tree := options.start.get(specs[number])) is not None})
+        space.start_from({number: tree for number in part if (tree := options.start.get(spec_of[number])) is not None})
         trees = space.solution()
         if len(part) > 1:
             # A good plan to begin with, in no time: each pattern in turn takes in what others have.
@@ -105,23 +107,25 @@ def optimize(
             left -= len(part)
         for number, tree in trees.items():
             plan.set_tree(number, tree)
-    report.trees = {specs[number]: tree for number, tree in plan.trees.items()}
+    report.trees = {spec_of[number]: tree for number, tree in plan.trees.items()}
     report.cost = plan.exact_cost()
     if options.costs == "calibrated":
-        scanned, saved = _choose_scans(specs, rates, plan)
+        scanned, saved = _choose_scans(numbers, rates, plan)
         report.scanned, report.cost = scanned, report.cost - saved
     return report
 
 
-def _choose_scans(specs: Sequence[JoinSpec], rates: Rates, plan: MultiPlan) -> tuple[frozenset[JoinSpec], float]:
+def _choose_scans(numbers: Mapping[JoinSpec, int], rates: Rates, plan: MultiPlan) -> tuple[frozenset[JoinSpec], float]:
     """Return the sequences that cost less as paths than what only they need of the plan, and what that saves.
 
     Others keep what they share; one after the other, so that the last sharer pays for it.
     """
     found, saved = [], 0.0
-    for number, spec in enumerate(specs):
+    for spec, number in numbers.items():
         if can_scan_paths(spec):
-            change = plan.cost_change([(number, None)]) + path_scan_cost(rates.sizes_of(spec))
+            sizes = rates.sizes_of(spec)
+            paths = path_scan_cost(sizes) + PRICES.event * sum(map(sizes.item_instances, spec.items))
+            change = plan.cost_change([(number, None)]) + paths
             if change < 0:
                 plan.set_tree(number, None)
                 found.append(spec)

@@ -49,10 +49,10 @@ class Prices:
     pair: float = 2.5
     instance: float = 50.0
     filtered: float = 10.0
-    scan: float = 500_000.0
+    scan: float = 10_000.0
     scanned: float = 60.0
-    step: float = 40.0
-    path: float = 90.0
+    step: float = 3.5
+    path: float = 5.0
     kept: float = 150.0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.plans.detect.build import JoinSpec, PlanBuilder, PlannedQuery, PlanTree
 from motet.plans.detect.cost import PRICES, Cardinalities, Rates, join_cost, path_scan_cost
@@ -59,9 +59,12 @@ def estimate_nodes(roots: Iterable[tuple[Node, Window]], rates: Rates) -> dict[N
         for node in topological_order([root]):
             windows.setdefault(node, set()).add(window)
     found: dict[Node, NodeEstimate] = {}
+    scanned = {node.loop for node in windows if isinstance(node, PathScanNode)}  # listed by the scan, and paid there
     for node in topological_order(windows):
         estimates = [_estimate(node, window, rates, found) for window in windows[node]]
         found[node] = max(estimates, key=lambda estimate: estimate.cost)
+        if node in scanned:
+            found[node] = replace(found[node], cost=0.0)
     return found
 
 
