@@ -141,6 +141,14 @@ def test_paths_of_sequences_are_those_of_plain_enumeration(
     assert_same_results(result, enumerate_table(workload, table))
 
 
+def test_an_absence_takes_no_path_that_came_to_a_step_before_it() -> None:
+    events = {"time": [1, 2, 3, 4, 5], "type": list("ABNBC")}
+    workload = parse("QUERY q RETURN * PATTERN SEQ(A a, NOT N n, B b, C c) WITHIN 10 s")
+    program = compile_workload(workload, EventSchema(pa.table(events).schema), Options())
+    found = run_table(program, pa.table(events)).table
+    assert [row["b"]["time"] for row in found.to_pylist()] == [2]
+
+
 def parts_of(order: set[tuple[int, int]], tests: list[Expression], count: int = 3) -> JoinSpec:
     items = tuple(LeafNode(Symbol("ABCDEFGHIJKLMNO"[at])) for at in range(count))
     return JoinSpec(items, frozenset(order), frozenset(tests), frozenset(), 10)
