@@ -101,6 +101,14 @@ def scan_beginnings(size: int) -> EachPattern:
     return EachPattern("any", lambda specs, rates: {spec: choose(spec) for spec in specs})
 
 
+def run_scans(workload: Workload, table: pa.Table, size: int) -> pa.Table:
+    """Run queries by scans of the paths of their first items."""
+    with patch.dict("motet.optimizer.registry._OPTIMIZERS"):
+        register("any", "paths of beginnings", joins=scan_beginnings(size))
+        program = compile_workload(workload, EventSchema(table.schema), Options(optimizer=cast(Any, "any")))
+        return run_table(program, table).table
+
+
 @st.composite
 def scanned_queries(draw: st.DrawFn) -> Query:
     """Draw a sequence in which neighbours may be compared, types come again, and events must be absent."""
@@ -131,21 +139,14 @@ def test_paths_of_sequences_are_those_of_plain_enumeration(
     workload = Workload(tuple(replace(query, name=f"q{at}") for at, query in enumerate(queries)))
     note(to_text(workload))
     table = build_stream_table(rows)
-    with (
-        patch.dict("motet.optimizer.registry._OPTIMIZERS"),
-        patch("motet.engine.detect.instances.BLOCK_ROWS", block),
-    ):
-        register("any", "paths of beginnings", joins=scan_beginnings(size))
-        program = compile_workload(workload, EventSchema(table.schema), Options(optimizer=cast(Any, "any")))
-        result = run_table(program, table).table
+    with patch("motet.engine.detect.instances.BLOCK_ROWS", block):
+        result = run_scans(workload, table, size)
     assert_same_results(result, enumerate_table(workload, table))
 
 
 def test_an_absence_takes_no_path_that_came_to_a_step_before_it() -> None:
-    events = {"time": [1, 2, 3, 4, 5], "type": list("ABNBC")}
-    workload = parse("QUERY q RETURN * PATTERN SEQ(A a, NOT N n, B b, C c) WITHIN 10 s")
-    program = compile_workload(workload, EventSchema(pa.table(events).schema), Options())
-    found = run_table(program, pa.table(events)).table
+    events = pa.table({"time": [1, 2, 3, 4, 5], "type": list("ABNBC")})
+    found = run_scans(parse("QUERY q RETURN * PATTERN SEQ(A a, NOT N n, B b, C c) WITHIN 10 s"), events, 3)
     assert [row["b"]["time"] for row in found.to_pylist()] == [2]
 
 
