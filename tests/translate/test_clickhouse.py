@@ -18,7 +18,7 @@ from motet.reference import evaluate
 from tests.translate.clickhouse_matching import Condition, compute_level, compute_strict_level, count_sequences
 from tests.translate.rows import ROWS, SCHEMA, make_rows, translate_unless_refused, try_examples
 
-Drawn = list[tuple[str, int, int]]
+DrawnEvents = list[tuple[str, int, int]]
 
 # Conditions in SQL and as a function of a row.
 CONDITIONS: list[tuple[str, Condition]] = [
@@ -43,7 +43,7 @@ def levels_reached(workload: Any, rows: list[Any]) -> set[int]:
 @try_examples(40)
 @given(steps=STEPS, drawn=ROWS, window=st.integers(1, 9), mode=st.sampled_from(["", ", 'strict_increase'"]))
 def test_a_funnel_reaches_the_level_that_clickhouse_computes(
-    steps: list[tuple[str, Condition]], drawn: Drawn, window: int, mode: str
+    steps: list[tuple[str, Condition]], drawn: DrawnEvents, window: int, mode: str
 ) -> None:
     rows = make_rows(drawn)
     conditions = ", ".join(text for text, _ in steps)
@@ -66,7 +66,7 @@ APART: list[tuple[str, Condition]] = [
 @try_examples(60)
 @given(steps=st.permutations(APART), count=st.integers(1, 3), drawn=ROWS, window=st.integers(1, 9))
 def test_a_funnel_in_strict_order_ends_where_another_row_interrupts_it(
-    steps: list[tuple[str, Condition]], count: int, drawn: Drawn, window: int
+    steps: list[tuple[str, Condition]], count: int, drawn: DrawnEvents, window: int
 ) -> None:
     rows = make_rows(drawn)
     conditions = ", ".join(text for text, _ in steps[:count])
@@ -90,7 +90,7 @@ def sequences(draw: Any, count: int) -> str:
 @try_examples(60)
 @given(data=st.data(), steps=STEPS, drawn=ROWS)
 def test_a_sequence_is_found_where_clickhouse_finds_it(
-    data: st.DataObject, steps: list[tuple[str, Condition]], drawn: Drawn
+    data: st.DataObject, steps: list[tuple[str, Condition]], drawn: DrawnEvents
 ) -> None:
     rows = make_rows(drawn)
     pattern = data.draw(sequences(len(steps)))
