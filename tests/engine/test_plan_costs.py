@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from motet.language import parse
 from motet.model.query import Workload
 from motet.plans.compiled import CompiledQuery, compile_query
-from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, Parts, SlotParts, UnitProfile, estimate_reach, make_load
+from motet.plans.cost import UNKNOWN_LOAD, Load, PairParts, SlotParts, UnitParts, UnitProfile, estimate_reach, make_load
 from motet.plans.machine import merge_queries
 from motet.plans.pairs import can_run_by_pairs, merge_pairs
 from motet.plans.sharing import share_all
@@ -36,7 +36,7 @@ def test_the_work_of_some_queries_follows_from_the_parts_that_any_of_them_has(
     some = [queries[at] for at in places]
     merged, own = merge_queries(queries), merge_queries(some)
 
-    def compare(parts: Parts, alone: Parts) -> None:
+    def compare(parts: UnitParts, alone: UnitParts) -> None:
         used = np.unique(np.concatenate([parts.own[at] for at in places]))
         work = parts.work(parts.sums[used].sum(axis=0), UnitProfile.of(some))
         expected = alone.whole_work(some)
