@@ -14,15 +14,17 @@ from motet.optimizer.motto.subqueries import DividedQuery, compare_operations, i
 from motet.optimizer.registry import JoinOptimizer, SearchOptions, register
 from motet.optimizer.solvers.common import NEVER, Deadline
 from motet.plans.detect.build import JoinSpec
-from motet.plans.detect.cost import Rates
+from motet.plans.detect.cost import PRICES, Prices, Rates
 
 NAME = "motto-lcse"
 
 
-def optimize(queries: Sequence[JoinSpec], rates: Rates, seconds: float | None = 10.0) -> MottoPlan:
+def optimize(
+    queries: Sequence[JoinSpec], rates: Rates, seconds: float | None = 10.0, prices: Prices = PRICES
+) -> MottoPlan:
     """Return the plan that shares the longest common sub-expressions first."""
     began = time.monotonic()
-    graph, sources = share_longest_first(queries, ArcCosts(rates), Deadline(seconds))
+    graph, sources = share_longest_first(queries, ArcCosts(rates, prices), Deadline(seconds))
     cost = sum(graph.arcs[source, node].cost for node, source in sources.items())
     return MottoPlan(NAME, graph, sources, cost, seconds=time.monotonic() - began)
 

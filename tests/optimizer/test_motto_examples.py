@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -27,6 +28,8 @@ from motet.plans.detect.nodes import LeafNode
 from motet.template.symbols import Symbol
 
 SECONDS = 1_000_000
+# The examples are about joins: paths of plain sequences, which our engine can list too, would cost less.
+JOINS = Prices(scan=1e15)
 RATES = Rates({Symbol(f"E{number}"): 2000.0 for number in range(1, 9)}, duration=1000.0 * SECONDS)
 
 
@@ -78,7 +81,7 @@ def number_of(graph: PlanGraph, query: JoinSpec) -> int:
 
 def test_example_1_what_a_query_finds_is_merged_into_one_of_which_it_is_a_subsequence() -> None:
     assert find_embeddings(Q2, Q1) == ((0, 2),)
-    graph = build_merge_graph([Q1, Q2], ArcCosts(RATES))
+    graph = build_merge_graph([Q1, Q2], ArcCosts(RATES, JOINS))
     source, target = number_of(graph, Q2), number_of(graph, Q1)
     way = graph.arcs[source, target]
     assert graph.techniques(source, target) == (Technique.MERGE,)
@@ -97,7 +100,7 @@ def test_the_substring_case_of_merging() -> None:
 
 def test_example_2_a_common_sub_query_serves_two_queries() -> None:
     assert found_in(Q3, Q4) == {"SEQ(E2, E4)"}
-    graph = build_plan_graph([Q3, Q4], ArcCosts(RATES))
+    graph = build_plan_graph([Q3, Q4], ArcCosts(RATES, JOINS))
     middle = number_of(graph, seq(2, 4))
     assert middle not in graph.terminals
     for query in (Q3, Q4):
@@ -107,7 +110,7 @@ def test_example_2_a_common_sub_query_serves_two_queries() -> None:
 def test_example_3_decomposition_and_merging_go_together() -> None:
     one, other = seq(1, 2, 3, 5), seq(1, 3, 4)
     assert found_in(one, other) == {"SEQ(E1, E3)"}
-    assert not any(GROUND not in ends for ends in build_merge_graph([one, other], ArcCosts(RATES)).arcs)
+    assert not any(GROUND not in ends for ends in build_merge_graph([one, other], ArcCosts(RATES, JOINS)).arcs)
     shared = seq(1, 3)
     assert find_embeddings(shared, one) == ((0, 2),)
     assert find_embeddings(shared, other) == ((0, 1),)
@@ -138,7 +141,7 @@ def test_order_free_operands_are_sorted_first() -> None:
 
 
 def test_example_5_a_sequence_is_filtered_out_of_a_conjunction() -> None:
-    costs = ArcCosts(RATES)
+    costs = ArcCosts(RATES, JOINS)
     graph = build_plan_graph([Q2, Q5], costs)
     source, target = number_of(graph, Q5), number_of(graph, Q2)
     way = graph.arcs[source, target]
@@ -149,20 +152,20 @@ def test_example_5_a_sequence_is_filtered_out_of_a_conjunction() -> None:
     prices, conjunctions = costs.prices, costs.instances(canonicalize(Q5))
     filtered = prices.node + prices.filtered * conjunctions
     assert way.cost == pytest.approx(filtered)
-    plan = optimize([Q2, Q5], RATES)
+    plan = optimize([Q2, Q5], RATES, MottoOptions(prices=JOINS))
     assert plan.sources[target] == source
 
 
 def test_example_6_transformation_and_decomposition_go_together() -> None:
     assert found_in(Q1, Q6) == {"CONJ(E1, E2)"}
     assert found_in(Q1, Q6, transform=False) == set()
-    graph = build_plan_graph([Q1, Q6], ArcCosts(RATES))
+    graph = build_plan_graph([Q1, Q6], ArcCosts(RATES, JOINS))
     middle = number_of(graph, conj(1, 2))
     assert (middle, number_of(graph, Q6)) in graph.arcs
 
 
 def test_a_conjunction_is_had_from_the_events_of_a_disjunction() -> None:
-    graph = build_plan_graph([Q2, Q5], ArcCosts(RATES))
+    graph = build_plan_graph([Q2, Q5], ArcCosts(RATES, JOINS))
     scans = [at for at, node in enumerate(graph.nodes) if node is not None and not isinstance(node, JoinSpec)]
     assert len(scans) == 1
     for query in (Q2, Q5):
@@ -251,27 +254,27 @@ def windows(graph: PlanGraph, query: JoinSpec) -> set[int]:
 
 def test_example_9a_a_source_with_the_larger_window_is_shared_and_filtered() -> None:
     source, beneficiary = seq(1, 2, within=20), seq(1, 2, 3, within=10)
-    graph = build_plan_graph([source, beneficiary], ArcCosts(RATES))
+    graph = build_plan_graph([source, beneficiary], ArcCosts(RATES, JOINS))
     ends = number_of(graph, source), number_of(graph, beneficiary)
     assert graph.techniques(*ends) == (Technique.MERGE, Technique.WINDOW)
 
 
 def test_example_9b_a_source_with_the_smaller_window_fails_to_share() -> None:
     source, beneficiary = seq(1, 2, within=10), seq(1, 2, 3, within=20)
-    graph = build_plan_graph([source, beneficiary], ArcCosts(RATES))
+    graph = build_plan_graph([source, beneficiary], ArcCosts(RATES, JOINS))
     assert (number_of(graph, source), number_of(graph, beneficiary)) not in graph.arcs
 
 
 def test_example_9c_the_window_of_the_source_is_extended() -> None:
     source, beneficiary = seq(1, 2, within=18), seq(1, 2, 3, within=20)
-    graph = build_plan_graph([source, beneficiary], ArcCosts(RATES))
+    graph = build_plan_graph([source, beneficiary], ArcCosts(RATES, JOINS))
     assert windows(graph, source) == {18, 20}
     extended = number_of(graph, seq(1, 2, within=20))
     assert extended not in graph.terminals
     assert graph.techniques(extended, number_of(graph, source)) == (Technique.WINDOW,)
     assert graph.techniques(extended, number_of(graph, beneficiary)) == (Technique.DECOMPOSE,)
     # Where looks cost little beside searches; else our joins search better behind what comes last.
-    plan = optimize([source, beneficiary], RATES, MottoOptions(prices=Prices(pair=2.0)))
+    plan = optimize([source, beneficiary], RATES, MottoOptions(prices=replace(JOINS, pair=2.0)))
     assert plan.sources[number_of(plan.graph, source)] == extended
 
 
@@ -292,15 +295,15 @@ def search_exhaustively(plan: MottoPlan) -> float:
 
 
 def test_example_10_the_cheapest_plan_of_workload_1() -> None:
-    plan = optimize(WORKLOAD_1, RATES)
+    plan = optimize(WORKLOAD_1, RATES, MottoOptions(prices=JOINS))
     assert plan.is_optimal
     assert plan.cost == pytest.approx(search_exhaustively(plan))
     graph = plan.graph
     assert plan.sources[number_of(graph, Q2)] == number_of(graph, Q5)
     computed = {shown(node) for at in plan.sources if isinstance(node := graph.nodes[at], JoinSpec)}
     assert computed >= {shown(canonicalize(query)) for query in WORKLOAD_1}
-    merged = optimize(WORKLOAD_1, RATES, MottoOptions("motto-merge"))
-    baselines = [merged.cost, motto_lcse.optimize(WORKLOAD_1, RATES).cost]
+    merged = optimize(WORKLOAD_1, RATES, MottoOptions("motto-merge", prices=JOINS))
+    baselines = [merged.cost, motto_lcse.optimize(WORKLOAD_1, RATES, prices=JOINS).cost]
     alone = sum(graph.arcs[GROUND, node].cost for node in graph.terminals)
     assert plan.cost < min(baselines)
     assert max(baselines) < alone
