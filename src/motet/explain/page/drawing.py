@@ -24,7 +24,7 @@ BOW = 60.0  # how far an edge between nodes of one column may reach to the right
 APART = 16.0  # between edges that join the same nodes
 MOST_WHOLE = 60  # nodes up to which a graph is shown whole at first
 MOST_SUMMARY = 40
-WIDEST_SUMMARY = 990.0  # what fits on a small screen, in letters that can be read
+WIDEST_SUMMARY, HIGHEST_SUMMARY = 990.0, 1000.0  # what fits on a small screen, in letters that can be read
 MOST_DRAWN = 2500  # and beyond which only its summary is drawn
 
 # A line of text with its width, as a page shows it.
@@ -42,12 +42,12 @@ def draw_graph(key: str, title: str, words: str, kind: str, graph: Graph) -> dic
 
 
 def _draw_summary(graph: Graph) -> dict[str, Any]:
-    """Draw the summary of a graph. A lane of it that is too wide is summarized to fewer nodes."""
+    """Draw the summary of a graph. A lane of it that is too wide or too high is summarized to fewer nodes."""
     summary = summarize(graph, MOST_SUMMARY)
     lanes = []
     for lane in summary.lanes or (("", ""),):
         own, most = select_lane(summary, lane), MOST_SUMMARY
-        while _measure_lane(own) > WIDEST_SUMMARY and (whole := select_lane(graph, lane)).nodes and most > 1:
+        while not _fits_screen(own) and (whole := select_lane(graph, lane)).nodes and most > 1:
             most = most * 3 // 4
             own = summarize(whole, most)
         lanes.append(own)
@@ -56,8 +56,9 @@ def _draw_summary(graph: Graph) -> dict[str, Any]:
     return _place_lanes(thin_edges(Graph(nodes, edges, summary.lanes)))
 
 
-def _measure_lane(graph: Graph) -> float:
-    return _Lane(graph.nodes, thin_edges(graph).edges, 0.0).layout.width
+def _fits_screen(graph: Graph) -> bool:
+    layout = _Lane(graph.nodes, thin_edges(graph).edges, 0.0).layout
+    return layout.width <= WIDEST_SUMMARY and layout.height <= HIGHEST_SUMMARY
 
 
 def draw_columns(graph: Graph, key: str, title: str, words: str) -> dict[str, Any]:
