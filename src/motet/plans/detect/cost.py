@@ -39,8 +39,9 @@ class Prices:
     """What our kernels take in nanoseconds, fitted to runs by `benchmarks/fit_prices.py`.
 
     For a node, an event read, an outer instance searched for, a pair looked at, an instance made, an instance that a
-    filter reads; for a path scan, an event in it, a step back from one event, and a path. The last one is from a
-    profile of a stream: for an instance that is kept for later events.
+    filter reads; for a path scan, an event in it, a step back from one event, and a path. Events that are fed have
+    prices of their own: for a path scan, its steps and paths, which another kernel lists, and for an instance that is
+    kept for later events.
     """
 
     node: float = 4_000.0
@@ -53,6 +54,9 @@ class Prices:
     scanned: float = 60.0
     step: float = 3.5
     path: float = 5.0
+    fed_scan: float = 500_000.0
+    fed_step: float = 40.0
+    fed_path: float = 90.0
     kept: float = 150.0
 
 
@@ -237,7 +241,10 @@ def path_scan_cost(sizes: Cardinalities, prices: Prices = PRICES) -> float:
         steps = sum(sizes.candidate_pairs(bits_of(range(begin, count)), 1 << (begin - 1)) for begin in range(1, count))
     else:
         steps = count * paths
-    return prices.scan + prices.scanned * sizes.events + prices.step * steps + prices.path * paths
+    scan, step, path = prices.scan, prices.step, prices.path
+    if sizes.rates.are_fed:
+        scan, step, path = prices.fed_scan, prices.fed_step, prices.fed_path
+    return scan + prices.scanned * sizes.events + step * steps + path * paths
 
 
 def estimate_by_counts(spec: JoinSpec, rates: Rates, rarest_first: bool = False) -> float:
