@@ -222,3 +222,23 @@ def test_events_that_no_later_one_looks_for_are_not_kept() -> None:
     kept = live.fed.store.rows[: live.fed.store.counts[TOP], NODE]
     found = [live.fed.builder.nodes[node] for node in np.unique(kept).tolist()]
     assert [len(node.items) if isinstance(node, JoinNode) else node.symbol.type for node in found] == ["A", 2]
+
+
+def test_the_plans_that_auto_chooses_on_a_stream_are_fed() -> None:
+    rng = np.random.default_rng(2)
+    types = [rng.choice(5, 3, replace=False) for _ in range(50)]
+    rises = "WHERE [k] AND a.x < b.x AND b.x < c.x WITHIN 10 s"
+    patterns = [f"RETURN * PATTERN SEQ(t{a} a, t{b} b, t{c} c) {rises}" for a, b, c in types]
+    workload = parse("\n".join(f"QUERY q{at} {text}" for at, text in enumerate(patterns)))
+    stream = Stream(compile_workload(workload, EventSchema(COLUMNS), Options(mode="append")))
+    for first in range(0, 20, 2):  # seconds, with a thousand events in each
+        seconds = np.arange(first, first + 2).repeat(1000)
+        kinds = [f"t{kind}" for kind in rng.integers(0, 5, 2000)]
+        stream.feed(
+            pa.table([seconds, kinds, rng.integers(0, 500, 2000), rng.integers(0, 100, 2000)], schema=COLUMNS),
+            first * SECOND,
+        )
+    (operator,) = stream.branches
+    assert isinstance(operator, DetectOperator)
+    assert operator.fed is not None
+    assert (len(operator.fed.planned), len(operator.rerun)) == (50, 0)
