@@ -40,8 +40,8 @@ class Prices:
 
     For a node, an event read, an outer instance searched for, a pair looked at, an instance made, an instance that a
     filter reads; for a path scan, an event in it, a step back from one event, and a path. Events that are fed have
-    prices of their own: for a path scan, its steps and paths, which another kernel lists, and for an instance that is
-    kept for later events.
+    prices of their own, which are not fitted: for a path scan, its steps and paths, those of paths that are listed one
+    by one; and for an instance that is kept for later events, that of a profile.
     """
 
     node: float = 4_000.0
